@@ -24,8 +24,8 @@ from typing import Any
 from evidence.cms_loops import shared_file
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.whole_gpu import BlockCost, Plan, Prediction, fastest, predict
+from pipeloom.machine.facts import Fact
 from pipeloom.machine.gpus import GPUS, Gpu, gpu_for
-from pipeloom.machine.target import Fact
 from pipeloom.tuning.candidates import BlockJob, bounds
 from pipeloom.tuning.engines import Processes
 from pipeloom.tuning.ranking import LIBRARIES, rank

@@ -76,12 +76,11 @@ from .machine.dtypes import (
     Specials as Specials,
     dtype_for as dtype_for,
 )
+from .machine.facts import Fact as Fact, FactKind as FactKind
+from .machine.matrix_ops import MatrixOp as MatrixOp
 from .machine.target import (
     BarrierKind as BarrierKind,
     Counter as Counter,
-    Fact as Fact,
-    FactKind as FactKind,
-    MatrixOp as MatrixOp,
     Target as Target,
     Traffic as Traffic,
 )

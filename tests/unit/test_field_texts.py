@@ -71,7 +71,7 @@ def test_a_class_without_source_keeps_its_docstring() -> None:
 def test_public_classes_explain_themselves_when_they_are_touched() -> None:
     assert "unit: What it counts" in pydoc.render_doc(pipeloom.Fact)
     assert "VENDOR: A vendor document" in pydoc.render_doc(pipeloom.FactKind)
-    beside = vars(sys.modules[pipeloom.Fact.__module__])["LdsPhases"]
+    beside = vars(sys.modules[pipeloom.Target.__module__])["LdsPhases"]
     assert "lanes: The lanes that" in pydoc.render_doc(beside)
 
 

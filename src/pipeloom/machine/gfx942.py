@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.target import Fact, FactKind, LdsPhases, MatrixOp, lane_groups
+from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.target import LdsPhases, lane_groups
 
 _VENDOR = FactKind.VENDOR
 _MEASURED = FactKind.MEASURED

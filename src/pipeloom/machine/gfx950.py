@@ -9,17 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeloom.machine.cdna import LGKMCNT_LIMIT, VMCNT_LIMIT
-from pipeloom.machine.target import (
-    BarrierKind,
-    Counter,
-    Fact,
-    FactKind,
-    LdsPhases,
-    MatrixOp,
-    Target,
-    Traffic,
-    lane_groups,
-)
+from pipeloom.machine.facts import Fact, FactKind
+from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.target import BarrierKind, Counter, LdsPhases, Target, Traffic, lane_groups
 
 _VENDOR = FactKind.VENDOR
 _MEASURED = FactKind.MEASURED

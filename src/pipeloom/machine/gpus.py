@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.target import Fact, FactKind, Target
+from pipeloom.machine.target import Target
 
 FIT = "fitted to published GEMM throughput (evidence/gemm_model.py)"
 _VENDOR = "AMD product specification"

@@ -1,123 +1,28 @@
-"""What a chip is, as numbers a simulator can use, each with where it comes from.
+"""What a chip is, as numbers a simulator can use, each with where it comes from (``facts``).
 
-A ``Fact`` is a value, its unit, its source and how the source knows it. ``Target`` is nothing
-but facts: it holds no behaviour, so two readers can argue about a number without reading the
-engine. Example::
-
-    >>> from pipeloom.machine.gfx950 import GFX950
-    >>> GFX950.lds_bytes_per_clk.value
-    256
-    >>> GFX950.lds_bytes_per_clk.kind
-    <FactKind.MEASURED: 'measured'>
-
-Times are cycles of the shader clock unless the unit says otherwise.
+``Target`` is nothing but facts: it holds no behaviour, so two readers can argue about a number
+without reading the engine. Times are cycles of the shader clock unless the unit says otherwise.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
-from pipeloom.machine.cdna import DIRECT_VGPRS, VECTOR_REGISTERS, WAVE_LANES
+from pipeloom.machine.cdna import DIRECT_VGPRS, VECTOR_REGISTERS
 from pipeloom.machine.cdna_waits import CDNA_WAIT_RULES
+from pipeloom.machine.facts import Fact, FactKind
+from pipeloom.machine.matrix_ops import MatrixOp, matrix_op_named
 from pipeloom.machine.wait_rules import WaitRule, WaitTable, wait_table
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
-
-T = TypeVar("T", int, float)
 
 LOAD_BYTES = 16
 """The widest access of one lane: ``buffer_load_dwordx4``, ``ds_read_b128``."""
 BANK_BYTES = REGISTER_BYTES = 4
-
-
-class FactKind(Enum):
-    """How the source of a number knows it."""
-
-    VENDOR = "vendor"
-    """A vendor document states it."""
-    MEASURED = "measured"
-    """The source measured it."""
-    DERIVED = "derived"
-    """It follows by arithmetic from other numbers."""
-    EXPLAINED = "explained"
-    """It is the source's explanation of a measurement."""
-    ASSUMED = "assumed"
-    """Our assumption: no source gives it, and the fact's text says why this value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fact(Generic[T]):
-    """One number of the model with its unit and its source."""
-
-    value: T
-    """The number, in ``unit``."""
-    unit: str
-    """What it counts, in words: ``cycles``, ``bytes per cycle``, ``registers``."""
-    kind: FactKind
-    """How the source knows it; a result is only as good as the ``ASSUMED`` numbers it depends
-    on."""
-    source: str
-    """The document, page or measurement it comes from."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixOp:
-    """One MFMA instruction: an m x n x k product of one wave."""
-
-    m: int
-    """Rows of the result."""
-    n: int
-    """Columns of the result."""
-    k: int
-    """Products summed into each element of the result."""
-    dtype: str
-    """The name of the input type in streams and tables, such as ``f16`` or ``fp8``."""
-    cycles: Fact[int]
-    """How long it holds the matrix unit, in cycles."""
-    scaled: bool = False
-    """The block-scaled form, which carries a hidden load of the scales."""
-    takes: tuple[str, ...] = ()
-    """The element types that it multiplies, where their names differ from ``dtype``."""
-    mixes: bool = False
-    """Whether its two operands may be of different types of ``takes``."""
-
-    def multiplies(self, *types: str, scaled: bool = False) -> bool:
-        """Whether it takes operands of these element types together, with block scales or plain.
-
-        Args:
-            *types: Element types by name, one or both operands'.
-            scaled: Whether the operands come with block scales.
-        """
-        given = set(types)
-        if len(given) > 1 and not self.mixes:
-            return False
-        return self.scaled is scaled and given <= set(self.operands)
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """The element types that it multiplies."""
-        return self.takes or (self.dtype,)
-
-    @property
-    def result_registers(self) -> int:
-        """Registers per lane of its f32 result."""
-        return self.m * self.n // WAVE_LANES
-
-    @property
-    def name(self) -> str:
-        """The name used in streams and tables, for example ``16x16x32_f16``."""
-        suffix = "_scaled" if self.scaled else ""
-        return f"{self.m}x{self.n}x{self.k}_{self.dtype}{suffix}"
-
-    @property
-    def flops(self) -> int:
-        """Floating-point operations of one instruction."""
-        return 2 * self.m * self.n * self.k
 
 
 class Traffic(Enum):
@@ -452,29 +357,14 @@ class Target:
         Args:
             name: The instruction, in any of the forms above.
         """
-        exact = [op for op in self.matrix_ops if op.name == name]
-        if exact:
-            return exact[0]
-        shape = re.search(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})(?!\d)", name)
-        if shape is not None:
-            m, n, k = (int(part) for part in shape.groups())
-            text = name.lower()
-            scaled = "scale" in text or "mxfp" in text
-            wanted = _dtype_in(text[shape.end() :] + " " + text[: shape.start()])
-            found = [op for op in self.matrix_ops if (op.m, op.n, op.k) == (m, n, k)]
-            if scaled or not any(not op.scaled for op in found):
-                found = [op for op in found if op.scaled == scaled]
-            else:
-                found = [op for op in found if not op.scaled]
-            if wanted is not None:
-                found = [op for op in found if op.dtype == wanted]
-            if found:
-                return found[0]
-        raise ConfigError(
-            f"{self.arch} has no MFMA {name!r}",
-            hint="use one of " + ", ".join(op.name for op in self.matrix_ops),
-            field="mfma",
-        )
+        found = matrix_op_named(name, self.matrix_ops)
+        if found is None:
+            raise ConfigError(
+                f"{self.arch} has no MFMA {name!r}",
+                hint="use one of " + ", ".join(op.name for op in self.matrix_ops),
+                field="mfma",
+            )
+        return found
 
 
 N = TypeVar("N", Counter, BarrierKind)
@@ -494,30 +384,3 @@ def _named(what: str, name: str, items: tuple[N, ...], arch: str) -> N:
 def lane_groups(size: int, lanes: int = 64) -> tuple[tuple[int, ...], ...]:
     """Consecutive groups of ``size`` lanes."""
     return tuple(tuple(range(start, start + size)) for start in range(0, lanes, size))
-
-
-# The spellings of an input type and the name this package uses for it. The first that occurs in
-# a name decides, so longer spellings come before those they contain.
-_DTYPE_SPELLINGS = (
-    ("mxfp4", "fp4"),
-    ("fp4", "fp4"),
-    ("fp6", "fp6"),
-    ("mxfp8", "fp8"),
-    ("f8f6f4", "fp8"),
-    ("bf8", "fp8"),
-    ("fp8", "fp8"),
-    ("xf32", "xf32"),
-    ("bf16", "f16"),
-    ("fp16", "f16"),
-    ("f16", "f16"),
-)
-
-
-def _dtype_in(text: str) -> str | None:
-    """The input type a name mentions; bf16 and f16, and bf8 and fp8, run at one speed."""
-    for spelling, dtype in _DTYPE_SPELLINGS:
-        if spelling in text:
-            return dtype
-    # What is left may say f32 for the accumulator (`f32_16x16x32`), which decides nothing, or
-    # for the input (`16x16x4_f32`).
-    return "f32" if re.match(r"_?f(p)?32\b", text) else None

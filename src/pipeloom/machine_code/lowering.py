@@ -21,8 +21,10 @@ from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.simulate import Instruction, Kind
+from pipeloom.machine.facts import Fact, FactKind
+from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.machine.mnemonics import MNEMONICS, is_transcendental
-from pipeloom.machine.target import Fact, FactKind, MatrixOp, Target
+from pipeloom.machine.target import Target
 from pipeloom.write import isa
 
 _LDS = re.compile(r"ds_(read|write)(2(?:st64)?)?_(?:addtid_)?[bui](\d+)")

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DTYPES, E8M0, DType
-from pipeloom.machine.target import REGISTER_BYTES, MatrixOp, Target
+from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.program.costs import cost_of
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region

@@ -12,7 +12,8 @@ from math import ceil, prod
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DType
-from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, MatrixOp
+from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
 from pipeloom.order.matrix_choice import lane_bytes
 from pipeloom.program.resources import Layout
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, fields, replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import REGISTER_BYTES, MatrixOp, Target
+from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.program.steps import Issue, Unit
 
 

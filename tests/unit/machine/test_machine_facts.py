@@ -8,9 +8,10 @@ import pytest
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.machine.facts import FactKind
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.target import FactKind, Target
+from pipeloom.machine.target import Target
 
 
 @pytest.mark.parametrize("machine", TARGETS, ids=lambda m: str(m.arch))

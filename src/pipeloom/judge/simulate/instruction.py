@@ -23,7 +23,7 @@ from enum import IntEnum
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import MatrixOp
+from pipeloom.machine.matrix_ops import MatrixOp
 
 
 class Kind(IntEnum):

@@ -17,7 +17,9 @@ from pipeloom.judge.simulate.instruction import MAX_CONFLICT, Instruction, Kind,
 from pipeloom.judge.simulate.stream import StreamOptions, parse_stream
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.target import Fact, FactKind, MatrixOp, Target
+from pipeloom.machine.facts import Fact, FactKind
+from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.target import Target
 
 MAX_WAVES_PER_SIMD = 8
 

@@ -31,7 +31,8 @@ from dataclasses import dataclass, replace
 
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.instruction import Instruction, Kind
-from pipeloom.machine.target import MatrixOp, Target, Traffic
+from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.target import Target, Traffic
 
 
 class StreamError(SpecError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import MatrixOp
+from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.program import Access, Work
 from pipeloom.program.tiles import Box, Range
 from pipeloom.write.code import Code

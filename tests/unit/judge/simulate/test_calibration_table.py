@@ -30,8 +30,9 @@ from evidence.calibration_report import (
 from evidence.fact_checks import FACT_CHECKS, FactCheck
 from evidence.leave_out import UNCERTAIN, Evaluator, refit
 from pipeloom.machine.chips import TARGETS
+from pipeloom.machine.facts import FactKind
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.target import FactKind, Target
+from pipeloom.machine.target import Target
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARED = Path(os.environ.get("PIPELOOM_SHARED", ROOT.parent / "shared"))

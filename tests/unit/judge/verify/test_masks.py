@@ -13,8 +13,9 @@ from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import proves, verify
 from pipeloom.judge.verify.masks import masked_throughout
 from pipeloom.judge.verify.prove import _FoundWrongError, _plans, _TripSearch
+from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.target import Counter, Fact, FactKind
+from pipeloom.machine.target import Counter
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
 from pipeloom.order.peel import MASKED, peel
