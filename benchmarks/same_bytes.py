@@ -69,8 +69,8 @@ SLOW: dict[str, Make] = {
     "gemm 192x256x64 4 waves": derived(gemm(192, 256, 64), 4),
     "gemm 128x256x64 4 waves": derived(gemm(128, 256, 64), 4),
     "product 256x256x256 mxfp4 4 waves": derived(product(256, 256, 256, "fp4", blocks=True), 4),
-    "gemm 256x256x64, producers": lambda: pipeline(
-        gemm(256, 256, 64), "gfx950", groups=[Producer(waves=4), Consumer(waves=4)]
+    "gemm 128x256x64, producers": lambda: pipeline(
+        gemm(128, 256, 64), "gfx950", groups=[Producer(waves=4), Consumer(waves=4)]
     ),
     "attention 256x64x128 8 waves": derived(attention(256, 64, 128), 8),
     "attention 256x64x128 causal 8 waves": derived(attention(256, 64, 128, causal=True), 8),

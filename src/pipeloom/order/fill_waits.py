@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeloom.errors import OrderError
-from pipeloom.program.program import Group, Program, Section
+from pipeloom.program.program import Group, Program
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Barrier, Step, Wait, Work
 
@@ -28,8 +28,22 @@ Position = tuple[int, int, int]
 Needs = dict[Position, dict[str, int]]
 """The count of each counter that a wait before a step has."""
 Groups = tuple[Group, ...]
-Touched = dict[int, tuple[tuple[str, int, Space, bool], ...]]
-"""Resource, copy, space and whether it is written, for every access of a step, by its ``id``."""
+Copy = tuple[str, int]
+"""A resource, and which copy of it."""
+
+
+@dataclass(slots=True)
+class _Accesses:
+    """The copies that a step touches: of LDS, and of registers, those it fills by a counter."""
+
+    lds_reads: list[Copy] = field(default_factory=list)
+    lds_writes: list[Copy] = field(default_factory=list)
+    reads: list[Copy] = field(default_factory=list)
+    writes: list[Copy] = field(default_factory=list)
+
+
+Touched = dict[int, _Accesses]
+"""By the ``id`` of the step."""
 
 
 def with_waits(program: Program) -> Program:
@@ -39,163 +53,151 @@ def with_waits(program: Program) -> Program:
     """
     limits = {c.name: c.limit.value for c in program.target.counters}
     needs: Needs = {}
-    runs = _runs(program, program.groups)
-    groups = _spared(program.groups, runs)
-    if groups != program.groups:
-        runs = _runs(program, groups)
+    touched: Touched = {}
+    runs = [_Run(program, trips, touched) for trips in (4, 3, 2, 1, 0)]
+    kept = _kept_barriers(runs)
     for inside in (True, False):
         for run in runs:
             run.meet(needs, limits, inside)
-    return program.with_groups(_written(groups, needs), program.provenance)
+    return program.with_groups(_written(program.groups, needs, kept), program.provenance)
 
 
-def _runs(program: Program, groups: Groups) -> list[_Run]:
-    touched: Touched = {}
-    runs = [_Run(program, groups, trips, touched) for trips in (4, 3, 2, 1, 0)]
-    for run in runs:
-        run.find()
-    return runs
+def _kept_barriers(runs: Sequence[_Run]) -> set[Position]:
+    """All but the barriers outside of loops at which nothing has to have retired.
 
-
-def _spared(groups: Groups, runs: Sequence[_Run]) -> Groups:
-    """Without the barriers outside of loops at which nothing has to have retired.
-
-    Those at which all groups meet go together, and stay if one stands in a loop.
+    Those at which all groups meet go together, and stay if one stands in a loop. Without the others
+    every demand stands where it stood: at a barrier that is kept.
     """
     meetings = [meeting for run in runs for meeting in run.meetings()]
     kept = {gate for gates, needed in meetings for gate in gates if needed}
     while True:
         more = {g for gates, _ in meetings if kept & set(gates) for g in gates} - kept
         if not more:
-            break
+            return kept
         kept |= more
-
-    def section(group: int, at: int, found: Section) -> Section:
-        steps = tuple(
-            step
-            for slot, step in enumerate(found.steps)
-            if not isinstance(step, Barrier) or (group, at, slot) in kept
-        )
-        return replace(found, steps=steps)
-
-    return tuple(
-        Group(g.waves, tuple(section(n, at, s) for at, s in enumerate(g.sections)))
-        for n, g in enumerate(groups)
-    )
 
 
 @dataclass(slots=True)
 class _Event:
     """One step of one run; ``issued`` counts the entries of its group up to it, itself included."""
 
-    group: int
-    section: int
-    slot: int
-    trip: int
+    position: Position
     step: Step
     iteration: int | None
     barriers: int
     issued: dict[str, int]
-    due: list[tuple[_Event, bool]] = field(default_factory=list)
-    """What must have retired before it, and whether that was asked for by another step."""
+    conditional: str | None = None
+    """The counter that it adds to or not, as a condition decides."""
+    due: list[_Event] = field(default_factory=list)
+    """What must have retired before it."""
 
     @property
-    def position(self) -> Position:
-        return self.group, self.section, self.slot
+    def section(self) -> int:
+        return self.position[1]
 
 
 class _Run:
     """One run: the events of every group, in order, and what each must wait for."""
 
-    def __init__(self, program: Program, groups: Groups, trips: int, touched: Touched) -> None:
+    def __init__(self, program: Program, trips: int, touched: Touched) -> None:
         self._program, self._touched = program, touched
         self._spaces = {r.name: r.space for r in program.resources}
         self._copies = {r.name: r.copies for r in program.resources}
-        self._loops = [s.trips is not None for s in groups[0].sections]
-        self._walks = [self._walk(n, g, trips) for n, g in enumerate(groups)]
+        self._loops = [s.trips is not None for s in program.groups[0].sections]
+        self._walks = [self._walk(n, g, trips) for n, g in enumerate(program.groups)]
         self._gates = [[e for e in w if isinstance(e.step, Barrier)] for w in self._walks]
+        self._find_in_lds()
+        for walk in self._walks:
+            self._find_in_registers(walk)
 
     def _walk(self, number: int, group: Group, trips: int) -> list[_Event]:
         found: list[_Event] = []
         issued: dict[str, int] = {}
         barriers = 0
         for at, section in enumerate(group.sections):
+            places = [(number, at, slot) for slot in range(len(section.steps) + 1)]
             for trip in range(trips if section.trips else 1):
                 first = section.first.at({t.name: trips for t in self._program.trips})
-                for slot, step in enumerate(section.steps):
-                    iteration = None
+                first += trip * section.advance
+                for place, step in zip(places, section.steps, strict=False):
+                    iteration, conditional = None, None
                     if isinstance(step, Work):
                         if step.iteration is not None:
-                            iteration = first + trip * section.advance + step.iteration
-                        if step.counter is not None:
-                            issued = {
-                                **issued,
-                                step.counter: issued.get(step.counter, 0) + step.sure_entries,
-                            }
-                    found.append(_Event(number, at, slot, trip, step, iteration, barriers, issued))
+                            iteration = first + step.iteration
+                        counter = step.counter
+                        if counter is not None:
+                            count = issued.get(counter, 0) + step.sure_entries
+                            issued = {**issued, counter: count}
+                            conditional = None if step.when is None else counter
+                    event = _Event(place, step, iteration, barriers, issued, conditional)
+                    found.append(event)
                     barriers += isinstance(step, Barrier)
-            end = _Event(number, at, len(section.steps), 0, Wait("", 0), None, barriers, issued)
-            found.append(end)
+            found.append(_Event(places[-1], Wait("", 0), None, barriers, issued))
         return found
 
-    def _accesses(self, step: Step) -> tuple[tuple[str, int, Space, bool], ...]:
-        """Reads, then writes, of resources; memory is none."""
+    def _accesses(self, step: Step) -> _Accesses:
+        """Those of resources; memory is none."""
         found = self._touched.get(id(step))
         if found is None:
-            touched = (
-                ()
-                if not isinstance(step, Work)
-                else (
-                    *((access, False) for access in (*step.reads, *step.accumulates)),
-                    *((access, True) for access in (*step.writes, *step.accumulates)),
-                )
-            )
-            found = self._touched[id(step)] = tuple(
-                (access.resource, access.copy, space, writes)
-                for access, writes in touched
-                if (space := self._spaces.get(access.resource)) is not None
-            )
+            found = self._touched[id(step)] = _Accesses()
+            if isinstance(step, Work):
+                reads, writes = (*step.reads, *step.accumulates), (*step.writes, *step.accumulates)
+                for touched, lds, registers in (
+                    (reads, found.lds_reads, found.reads),
+                    (writes, found.lds_writes, found.writes if step.counter else []),
+                ):
+                    for access in touched:
+                        space = self._spaces.get(access.resource)
+                        if space is not None:
+                            chosen = lds if space is Space.LDS else registers
+                            chosen.append((access.resource, access.copy))
         return found
 
-    def find(self) -> None:
-        """Note for every event what must have retired before it."""
-        filled: dict[tuple[str, int, int | None], list[_Event]] = {}
-        read: dict[tuple[str, int, int | None], list[_Event]] = {}
+    def _find_in_lds(self) -> None:
+        """Note at barriers what of LDS must be filled, or read, before they let anyone pass."""
+        filled: dict[tuple[Copy, int | None], list[_Event]] = {}
+        read: dict[tuple[Copy, int | None], list[_Event]] = {}
+        touching: list[tuple[_Event, _Accesses]] = []
         for walk in self._walks:
             for event in walk:
-                for resource, copy, space, writes in self._accesses(event.step):
-                    if space is Space.LDS:
-                        key = (resource, copy, event.iteration)
-                        (filled if writes else read).setdefault(key, []).append(event)
-        for walk in self._walks:
-            pending: dict[tuple[str, int], list[_Event]] = {}
-            for event in walk:
-                i = event.iteration
-                for resource, copy, space, writes in self._accesses(event.step):
-                    if space is not Space.LDS:
-                        self._register(event, (resource, copy), writes, pending)
-                        continue
-                    if writes and i is not None:
-                        before = read.get((resource, copy, i - self._copies[resource]), [])
-                    else:
-                        before = filled.get((resource, copy, i), [])
-                    for first in before:
+                accesses = self._accesses(event.step)
+                if accesses.lds_reads or accesses.lds_writes:
+                    touching.append((event, accesses))
+                    for copy in accesses.lds_reads:
+                        read.setdefault((copy, event.iteration), []).append(event)
+                    for copy in accesses.lds_writes:
+                        filled.setdefault((copy, event.iteration), []).append(event)
+        asked: set[tuple[bool, Copy, int | None, int]] = set()
+        for event, accesses in touching:
+            i = event.iteration
+            sides = [(False, copy, i) for copy in accesses.lds_reads]
+            for copy in accesses.lds_writes:
+                again = None if i is None else i - self._copies[copy[0]]
+                sides.append((again is not None, copy, again))
+            for overwrites, copy, at in sides:
+                # All that stand between the same two barriers ask for the same.
+                if (overwrites, copy, at, event.barriers) not in asked:
+                    asked.add((overwrites, copy, at, event.barriers))
+                    for first in (read if overwrites else filled).get((copy, at), ()):
                         self._through_barrier(first, event)
 
-    def _register(
-        self,
-        event: _Event,
-        place: tuple[str, int],
-        writes: bool,
-        pending: dict[tuple[str, int], list[_Event]],
-    ) -> None:
-        work = event.step
-        assert isinstance(work, Work)
-        if not writes:
-            event.due += [(first, False) for first in pending.get(place, [])]
-        elif work.counter is not None:
-            kept = [e for e in pending.get(place, []) if e.iteration == event.iteration]
-            pending[place] = [*kept, event]
+    def _find_in_registers(self, walk: Sequence[_Event]) -> None:
+        """Note at the first use of a register what has to have filled it; later ones find it done,
+        unless something under a condition stands between."""
+        pending: dict[Copy, list[_Event]] = {}
+        fresh: set[Copy] = set()
+        for event in walk:
+            accesses = self._accesses(event.step)
+            for copy in accesses.reads:
+                if copy in fresh:
+                    fresh.discard(copy)
+                    event.due += pending[copy]
+            for copy in accesses.writes:
+                kept = [e for e in pending.get(copy, ()) if e.iteration == event.iteration]
+                pending[copy] = [*kept, event]
+                fresh.add(copy)
+            if event.conditional:
+                fresh.update(pending)
 
     def meetings(self) -> Iterator[tuple[tuple[Position, ...], bool]]:
         """Where the groups meet, barrier by barrier, and whether that one has to stay."""
@@ -211,17 +213,19 @@ class _Run:
                 f"no barrier stands between {first.step.label} and {second.step.label}",
                 hint="more barriers, or an earlier start",
             )
-        gate = self._gates[first.group][second.barriers - 1]
-        gate.due.append((first, True))
+        gate = self._gates[first.position[0]][second.barriers - 1]
+        gate.due.append(first)
 
     def meet(self, needs: Needs, limits: dict[str, int], inside: bool) -> None:
         """Tighten waits until every demand is met; only those ``inside`` of loops, or all."""
         for walk in self._walks:
             done: dict[str, int] = {}
             for event in walk:
+                if not event.due and event.position not in needs and not event.conditional:
+                    continue
                 self._apply(event, needs, done)
                 wanted: dict[str, tuple[int, int]] = {}
-                for first, _ in event.due:
+                for first in event.due:
                     work = first.step
                     assert isinstance(work, Work)
                     if work.counter is None or first.issued[work.counter] <= done.get(
@@ -249,15 +253,9 @@ class _Run:
                     mine = needs.setdefault(at.position, {})
                     mine[counter] = min(count, mine.get(counter, count))
                     done[counter] = max(done.get(counter, 0), index)
-                self._reopen(event, done)
-
-    @staticmethod
-    def _reopen(event: _Event, done: dict[str, int]) -> None:
-        """A step under a condition adds nothing that is sure, and is not done for all that."""
-        step = event.step
-        if isinstance(step, Work) and step.counter is not None and step.when is not None:
-            issued = event.issued[step.counter]
-            done[step.counter] = min(done.get(step.counter, 0), issued - 1)
+                if event.conditional:  # adds nothing that is sure, and is not done for all that
+                    least = event.issued[event.conditional] - 1
+                    done[event.conditional] = min(done.get(event.conditional, 0), least)
 
     @staticmethod
     def _apply(event: _Event, needs: Needs, done: dict[str, int]) -> None:
@@ -268,24 +266,29 @@ class _Run:
             done[counter] = max(done.get(counter, 0), issued - count)
 
 
-def _written(groups: Groups, needs: Needs) -> Groups:
+def _written(groups: Groups, needs: Needs, kept: set[Position]) -> Groups:
+    """The groups with their waits, and of barriers those that are ``kept``."""
     made = []
     for number, group in enumerate(groups):
         sections = []
         for at, section in enumerate(group.sections):
-            found = [needs.get((number, at, n), {}) for n in range(len(section.steps) + 1)]
-            sections.append(replace(section, steps=_woven(section.steps, found)))
+            slots: list[tuple[Step | None, dict[str, int]]] = [
+                (step, needs.get((number, at, slot), {}))
+                for slot, step in enumerate(section.steps)
+                if not isinstance(step, Barrier) or (number, at, slot) in kept
+            ]
+            slots.append((None, needs.get((number, at, len(section.steps)), {})))
+            sections.append(replace(section, steps=_woven(slots)))
         made.append(Group(group.waves, tuple(sections)))
     return tuple(made)
 
 
-def _woven(steps: tuple[Step, ...], needs: Sequence[dict[str, int]]) -> tuple[Step, ...]:
+def _woven(slots: Sequence[tuple[Step | None, dict[str, int]]]) -> tuple[Step, ...]:
     """Steps with their waits. Those of a barrier stand before the product in front of it, which
     adds nothing to a counter: there they cost no time."""
     found: list[Step] = []
-    for slot, counts in enumerate(needs):
+    for step, counts in slots:
         waits = [Wait(counter, count) for counter, count in sorted(counts.items())]
-        step = steps[slot] if slot < len(steps) else None
         at = len(found)
         before = found[-1] if found else None
         if isinstance(step, Barrier) and isinstance(before, Work) and before.counter is None:
