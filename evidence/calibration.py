@@ -35,7 +35,8 @@ from evidence.attention_streams import attention_stream, mixed
 from pipeloom.errors import InternalError
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
-from pipeloom.judge.simulate.run_stream import simulate_stream
+from pipeloom.judge.simulate.run_stream import waves_of_stream
+from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 
@@ -130,17 +131,17 @@ def compare(
     case: LoopCase, machine: Target | None = None, iterations: int = ITERATIONS
 ) -> Comparison:
     """Simulate one loop, on another machine than its own if one is given."""
-    trace = simulate_stream(
+    chip = target_for(case.arch) if machine is None else machine
+    waves = waves_of_stream(
         (case.stream, *case.paths),
-        arch=case.arch if machine is None else machine,
+        chip,
         mfma=case.mfma,
         waves_per_simd=case.waves_per_simd,
         stagger=case.stagger,
-        iterations=iterations,
         simds=case.simds,
         lds_conflict=case.lds_conflict,
     )
-    return Comparison(case, trace.steady_cycles_per_iteration / case.per)
+    return Comparison(case, steady_cycles_of(waves, chip, iterations) / case.per)
 
 
 def ranked_as_measured(comparisons: Mapping[str, Comparison], ids: tuple[str, ...]) -> bool:

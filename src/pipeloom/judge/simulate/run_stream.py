@@ -58,6 +58,30 @@ def simulate_stream(
         jitter: Stretches each global access's latency by a random share of up to this much.
         seed: What the random latencies are drawn from.
     """
+    machine = arch if isinstance(arch, Target) else target_for(arch)
+    programs = waves_of_stream(
+        stream,
+        machine,
+        mfma=mfma,
+        waves_per_simd=waves_per_simd,
+        stagger=stagger,
+        simds=simds,
+        lds_conflict=lds_conflict,
+    )
+    return simulate_programs(programs, machine, iterations, jitter=jitter, seed=seed)
+
+
+def waves_of_stream(
+    stream: str | Sequence[str],
+    machine: Target,
+    *,
+    mfma: MfmaName = None,
+    waves_per_simd: int = 1,
+    stagger: bool = False,
+    simds: int | None = None,
+    lds_conflict: float = 1.0,
+) -> tuple[WaveProgram, ...]:
+    """What each wave of a workgroup executes; the arguments are those of ``simulate_stream``."""
     texts = tuple(stream) if isinstance(stream, (list, tuple)) else (stream,)
     for text in texts:
         check_instance("simulation", "stream", text, str)
@@ -65,13 +89,11 @@ def simulate_stream(
         raise ConfigError("no stream", hint="give one text, or one per code path", field="stream")
     check_bool("simulation", "stagger", stagger)
     check_number("simulation", "lds_conflict", lds_conflict, 1.0, MAX_CONFLICT)
-    machine = arch if isinstance(arch, Target) else target_for(arch)
     options = StreamOptions(_matrix_op(mfma, machine), lds_conflict)
     bodies = [parse_stream(text, machine, options) for text in texts]
-    programs = stream_programs(
+    return stream_programs(
         bodies, machine, waves_per_simd=waves_per_simd, stagger=stagger, simds=simds
     )
-    return simulate_programs(programs, machine, iterations, jitter=jitter, seed=seed)
 
 
 def stream_programs(
