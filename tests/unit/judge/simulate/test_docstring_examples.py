@@ -9,11 +9,11 @@ import pytest
 
 from evidence import calibration
 from pipeloom.judge.simulate import bank_conflicts, run_stream
-from pipeloom.machine import target
+from pipeloom.machine import facts
 
 
 @pytest.mark.parametrize(
-    "module", [bank_conflicts, calibration, run_stream, target], ids=lambda m: m.__name__
+    "module", [bank_conflicts, calibration, run_stream, facts], ids=lambda m: m.__name__
 )
 def test_examples(module: ModuleType) -> None:
     result = doctest.testmod(module)
