@@ -94,13 +94,26 @@ class Loop(DeclaredValues):
             over: The dimensions, outermost first.
         """
         for name in arrays:
-            if name not in self._nodes:
-                raise GraphError(
-                    f"loop {self.name!r} has no array {name!r}",
-                    hint=nearest(name, self._nodes),
-                    field=name,
-                )
-            self._nodes[name] = replace(self._nodes[name], batch=tuple(over))
+            self._nodes[name] = replace(self._array(name), batch=tuple(over))
+
+    def align(self, *arrays: str, to: int) -> None:
+        """Inputs begin at, and have rows of, whole multiples of so many bytes; 16 unless said.
+
+        Args:
+            *arrays: Inputs by name.
+            to: 4 or 16. Loads straight to LDS are no wider.
+        """
+        for name in arrays:
+            self._nodes[name] = replace(self._array(name), align=to)
+
+    def _array(self, name: str) -> Node:
+        if name not in self._nodes:
+            raise GraphError(
+                f"loop {self.name!r} has no array {name!r}",
+                hint=nearest(name, self._nodes),
+                field=name,
+            )
+        return self._nodes[name]
 
     def scalar(self, name: str, usual: float | None = None, *, positive: bool = False) -> Tensor:
         """A number that the launch passes; ``usual`` is taken in trials that name none.

@@ -14,6 +14,7 @@ from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BF16, E8M0, F32, DType, dtype_for
+from pipeloom.machine.target import LOAD_BYTES
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Of A and B: N as in the formula, T stored transposed."""
@@ -56,12 +57,14 @@ def product(
     finish: Finish = PLAIN,
     dtype_b: DType | str | None = None,
     blocks: bool = False,
+    align: int = LOAD_BYTES,
     name: str = "gemm",
 ) -> Loop:
     """out = op(A) @ op(B), and what ``finish`` makes of it.
 
     ``blocks``: 32 elements of A along K share a scale of the stream ``blocks_A``, those of B one of
     ``blocks_B``: M x K / 32 and N x K / 32 codes of E8M0, whatever the layout.
+    ``align`` is what rows and beginnings of A and B are whole multiples of, in bytes.
     """
     if layout not in LAYOUTS:
         raise ConfigError(
@@ -71,6 +74,7 @@ def product(
     a = loop.stream("A", dtype, **({"m": m, "k": k} if layout[0] == "N" else {"k": k, "m": m}))
     other = dtype if dtype_b is None else dtype_b
     b = loop.stream("B", other, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
+    loop.align("A", "B", to=align)
     total = loop.carry("sum", F32, start=0, m=m, n=n)
     if blocks:
         shared = loop.stream("blocks_A", E8M0, m=m, k=k), loop.stream("blocks_B", E8M0, n=n, k=k)

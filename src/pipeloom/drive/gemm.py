@@ -137,12 +137,8 @@ class GemmSpec:
 
     @property
     def target(self) -> Target:
-        """The chip, with loads to LDS as wide as the alignment allows."""
-        chip = target_for(self.arch)
-        width = chip.dma_max_bytes_per_lane
-        if self.align != NARROW or width.value <= NARROW:
-            return chip
-        return replace(chip, dma_max_bytes_per_lane=replace(width, value=NARROW))
+        """The chip."""
+        return target_for(self.arch)
 
     @property
     def packs(self) -> bool:
@@ -189,6 +185,7 @@ class GemmSpec:
             layout=self.layout,
             dtype_b=self.element_b,
             blocks=self.blocks,
+            align=NARROW if self.align == NARROW else LOAD_BYTES,
             finish=self.finish if whole else PLAIN,
         )
 

@@ -249,6 +249,14 @@ class Target:
         """One dword of each bank of LDS."""
         return self.lds_banks.value * BANK_BYTES
 
+    def lds_load_bytes(self, align: int) -> int:
+        """The widest load straight to LDS, per lane, from an array that is so aligned.
+
+        Args:
+            align: What the array's beginning and its rows are whole multiples of, in bytes.
+        """
+        return min(self.dma_max_bytes_per_lane.value, align)
+
     def vgpr_share(self, waves: int) -> int:
         """Registers per lane, of both kinds, of each of ``waves`` waves in a workgroup.
 

@@ -242,10 +242,10 @@ class _Cutter:
     def _shares(self, task: Task) -> Iterator[tuple[int, int, int]]:
         """The loads of a tile: rows, instructions per wave, bytes per lane."""
         shape = tuple(stop - start for start, stop in task.parts[0])
-        rows, dtype = shape[0], self._lowered.meaning[task.node].type.dtype
+        rows, node = shape[0], self._lowered.meaning[task.node]
         waves = len(self.groups[0].waves) * WAVE_LANES
-        row = dtype.bytes(prod(shape[1:]))
-        widest = self._lowered.target.dma_max_bytes_per_lane.value
+        row = node.type.dtype.bytes(prod(shape[1:]))
+        widest = self._lowered.target.lds_load_bytes(node.align)
         full, narrow = waves * widest // row, waves * REGISTER_BYTES // row
         left = rows % full if full else rows
         if narrow and waves * REGISTER_BYTES % row == 0 and left % narrow == 0:

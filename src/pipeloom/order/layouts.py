@@ -53,7 +53,7 @@ def short_runs(
         uses = [meaning[name] for name in meaning[product.node].uses]
         depth = meaning.domain(meaning[product.node]).sizes[product.depth]
         halves = {2 * lane_bytes(product.op, use.type.dtype) for use in uses} == {LOAD_BYTES}
-        narrow = target.dma_max_bytes_per_lane.value == REGISTER_BYTES
+        narrow = all(target.lds_load_bytes(use.align) == REGISTER_BYTES for use in uses)
         from_lds = all(use.name in staged for use in uses)
         if halves and narrow and from_lds and depth % (2 * product.op.k) == 0:
             found.add(product.node)

@@ -170,7 +170,7 @@ class _Lowering:
             box = self.shares.whole(dims, piece)
             shape = tuple(stop - start for start, stop in box)
             size = element_bytes(dtype, prod(shape))
-            width = self._load_width(size)
+            width = self._load_width(node, size)
             entries = -(-size // (len(self.loading.waves) * WAVE_LANES * width))
             place = self._new_place(
                 f"lds {node.name}{piece_name(piece)}",
@@ -195,9 +195,9 @@ class _Lowering:
                 issues=(Issue(Unit.LOAD_LDS, entries, bytes=width),),
             )
 
-    def _load_width(self, size: int) -> int:
+    def _load_width(self, node: Node, size: int) -> int:
         """Bytes per lane of a load to LDS: the widest, but for small pieces that do not fill it."""
-        widest = self.target.dma_max_bytes_per_lane.value
+        widest = self.target.lds_load_bytes(node.align)
         narrow = len(self.loading.waves) * WAVE_LANES * REGISTER_BYTES
         uneven = size % (narrow * widest // REGISTER_BYTES)
         return REGISTER_BYTES if uneven and size % narrow == 0 else widest

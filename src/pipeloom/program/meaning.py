@@ -24,7 +24,7 @@ from functools import cached_property
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.idle import idles_past, idles_past_end
-from pipeloom.program.nodes import POSITIVE, Node, NodeKind, Region
+from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY
 
@@ -137,6 +137,12 @@ class Meaning:
                 f"{node.name!r} ({node.kind.value}, usually {node.start}) is declared positive",
                 hint="only a scalar argument is, whose usual value, if any, is above 0: "
                 f"from {POSITIVE[0]:.2g} to {POSITIVE[1]:.2g}",
+                field=node.name,
+            )
+        if node.align not in ALIGNMENTS:
+            raise GraphError(
+                f"{node.name!r} is aligned to {node.align!r} bytes",
+                hint=f"one of: {', '.join(map(str, ALIGNMENTS))}",
                 field=node.name,
             )
         if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:

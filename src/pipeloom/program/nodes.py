@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from pipeloom.machine.target import LOAD_BYTES
+from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 from pipeloom.program.tiles import TileType
 
 POSITIVE = (2.0**-64, 2.0**24)
 """What a positive scalar is between: far enough from 0 and from infinity that a product with a
 number of usual size is neither."""
+ALIGNMENTS = (4, LOAD_BYTES)
+"""What arrays may be aligned to, in bytes: loads straight to LDS take so many of each lane."""
 
 
 class NodeKind(Enum):
@@ -85,6 +89,9 @@ class Node:
     indices (the keys of grouped heads)."""
     positive: bool = False
     """A SCALAR that the declaration relies on being within ``POSITIVE``; launches refuse others."""
+    align: int = field(default=LOAD_BYTES, metadata=LEFT_OUT_WHILE_USUAL)
+    """What the beginning and the rows of an input's array are whole multiples of, in bytes. Loads
+    straight to LDS are no wider than that."""
 
     @property
     def dims(self) -> tuple[str, ...]:

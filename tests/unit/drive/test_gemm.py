@@ -12,6 +12,7 @@ from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.errors import ConfigError
+from pipeloom.machine.chips import target_for
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, woven
 from pipeloom.order.weave import Pattern
@@ -99,6 +100,8 @@ def test_slices_of_k_are_added_up_in_order(k: int) -> None:
 def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
     """Loads of 4 bytes; or copies to aligned rows, zeros before their K, for every K there is."""
     made = ready(align=align, dtype=dtype, layout=layout, splits=2 if align == 2 else 1)
+    assert made.made.program.target == target_for("gfx950")
+    assert {made.made.program.meaning[name].align for name in "AB"} == {4 if align == 4 else 16}
     k = 96 if made.made.spec.blocks else 70 if align == 4 else 71
     spare = (2, 6, 1) if dtype == "mxfp4" else (0, 0, 1)
     problem = GemmCall(m=35, n=67, k=k, spare=spare, gap=(0, 0, 1))

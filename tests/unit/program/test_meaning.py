@@ -12,6 +12,9 @@ from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.errors import ConfigError, GraphError, ScheduleError
 from pipeloom.machine.dtypes import BF16, F32
+from pipeloom.machine.gfx942 import GFX942
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, OpDef, Region, TileType, evaluate
 from pipeloom.program.tiles import (
     contains,
@@ -147,3 +150,22 @@ def test_a_positive_scalar_is_usually_positive(usual: float) -> None:
     loop.store("out", total)
     with pytest.raises(GraphError, match=r"'alpha' .* is declared positive"):
         _ = loop.meaning
+
+
+def test_arrays_are_aligned_as_declared() -> None:
+    """16 bytes unless said, which then is not written; loads to LDS are no wider than declared."""
+    loop = gemm(64, 64, 64)
+    usual = loop.meaning
+    assert "align" not in to_plain(usual["A"])
+    loop.align("A", "B", to=4)
+    assert [loop.meaning[name].align for name in "AB"] == [4, 4]
+    assert from_plain(Node, to_plain(loop.meaning["A"])) == loop.meaning["A"] != usual["A"]
+    assert [GFX950.lds_load_bytes(loop.meaning[name].align) for name in "AB"] == [4, 4]
+    assert GFX950.lds_load_bytes(usual["A"].align) == 16
+    assert GFX942.lds_load_bytes(usual["A"].align) == 4
+    with pytest.raises(GraphError, match="no array 'Z'"):
+        loop.align("Z", to=4)
+    loop.align("A", to=3)
+    with pytest.raises(GraphError, match="'A' is aligned to 3 bytes") as caught:
+        _ = loop.meaning
+    assert (caught.value.field, caught.value.hint) == ("A", "one of: 4, 16")

@@ -158,7 +158,7 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
             field=work.label,
         )
     rows = tile.rows_of(targets[0])
-    width = target.dma_max_bytes_per_lane.value if tile.row_bytes % LOAD_BYTES == 0 else WORD
+    width = target.lds_load_bytes(array.node.align) if tile.row_bytes % LOAD_BYTES == 0 else WORD
     start, total = rows.start * tile.row_bytes, len(rows) * tile.row_bytes
     if total % (len(members) * WAVE_LANES * width):
         width = WORD  # a small tile, which narrow loads share evenly

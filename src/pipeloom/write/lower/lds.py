@@ -195,7 +195,9 @@ def _order(program: Program, target: Target, tile: LdsTile) -> RowOrder:
     if not part or piece % part or not even or any(start % part for start, _ in fragments):
         return IN_ORDER
     members = min(len(group.waves) for group, _ in writers)
-    at_once = members * WAVE_LANES * target.dma_max_bytes_per_lane.value
+    arrays = {node.name: node.align for node in program.meaning.inputs}
+    align = min(arrays.get(work.reads[0].resource, LOAD_BYTES) for _, work in writers)
+    at_once = members * WAVE_LANES * target.lds_load_bytes(align)
     return dealt_rows(target, tile.row_bytes, piece, piece // part, at_once)
 
 
