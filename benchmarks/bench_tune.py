@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipeloom import ScheduleError, compile_schedule, load_spec
+from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.drive.programs import as_program, simulate
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.instruction import Kind
@@ -31,9 +32,13 @@ from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.tuning.engines import Inline, OnRay, Processes
 from pipeloom.tuning.search import Tuned, tune
-from pipeloom.tuning.shapes import MODELS, Problem, problems
+from pipeloom.tuning.shapes import MODELS, problems
 
-ONE = (Problem(4096, 4096, 8192), Problem(1024, 5120, 5120), Problem(2048, 2048, 2048, "fp8"))
+ONE = (
+    GemmProblem(4096, 4096, 8192),
+    GemmProblem(1024, 5120, 5120),
+    GemmProblem(2048, 2048, 2048, "fp8"),
+)
 TOKENS = (256, 512, 1024, 4096, 16384)
 TRIPS = 8
 
@@ -60,7 +65,7 @@ def one(gpu: Gpu, jobs: int, long: float) -> None:
                 close: float,
                 seconds: float | None = None,
                 store: Store = store,
-                p: Problem = problem,
+                p: GemmProblem = problem,
             ) -> list[Tuned]:
                 return tune(
                     [p],
@@ -160,7 +165,7 @@ def beside_the_specification(gpu: Gpu, jobs: int, long: float) -> None:
 
 def on_ray(gpu: Gpu, jobs: int, long: float) -> None:
     """Jobs that are already known: what is left is Ray's."""
-    problem = Problem(256, 256, 1024)
+    problem = GemmProblem(256, 256, 1024)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PIPELOOM_STORE"] = folder
         store = Store(Path(folder))

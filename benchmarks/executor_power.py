@@ -32,8 +32,8 @@ from evidence.emit_mutants import wave_through
 from evidence.evidence_page import commit, write_page
 from pipeloom import pipeline
 from pipeloom.declare import Loop
-from pipeloom.declare.fused import gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.declare.kernels import attention, gemm
+from pipeloom.declare.products import gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.declare.rows import rms_norm, softmax
 from pipeloom.drive import deriving
 from pipeloom.drive.trial import Launchable, run_program

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.random_gemms import KINDS, draw_spec
 from evidence.attention_runs import VARIANTS
 from evidence.emit_cases import Case, cases, output_cases
-from pipeloom.declare.products import Finish
+from pipeloom.declare.gemm_problem import Finish
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.loops import LOOPS, BlockSpec
 from pipeloom.program import Program

@@ -19,10 +19,11 @@ from functools import cache
 
 import numpy as np
 
-from pipeloom.declare.fused import ACTIVATIONS
-from pipeloom.declare.products import Finish
+from pipeloom.declare.activations import ACTIVATIONS
+from pipeloom.declare.gemm_problem import Finish
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
-from pipeloom.drive.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
+from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
+from pipeloom.drive.trial import Trial
 from pipeloom.machine.dtypes import E8M0
 
 BLOCKS = ((64, 64, 2, 2), (32, 64, 1, 2), (64, 128, 2, 2), (128, 64, 2, 2), (128, 128, 2, 2))
@@ -110,11 +111,12 @@ def _ready(kind: int) -> ReadyGemm:
     return ReadyGemm.of(gemm_kernel(draw_spec(np.random.default_rng(7000 + kind))))
 
 
-def run_one(number: int) -> tuple[ReadyGemm, GemmOutcome]:
+def run_one(number: int) -> tuple[ReadyGemm, GemmCall, Trial]:
     """Problem ``number``; the same on every machine."""
     rng = np.random.default_rng(number)
     ready = _ready(number % KINDS)
-    return ready, run_gemm(ready, draw_problem(rng, ready, number))
+    call = draw_problem(rng, ready, number)
+    return ready, call, run_gemm(ready, call)
 
 
 def main() -> int:
@@ -130,12 +132,12 @@ def main() -> int:
     started = time.monotonic()
     # Kernel by kernel, so that each is emitted once and forgotten.
     for number in sorted(range(first, first + count), key=lambda n: (n % KINDS, n)):
-        ready, outcome = run_one(number)
+        ready, call, outcome = run_one(number)
         spec = ready.made.spec
         proved = ready.made.kernel.status.name == "PROVED"
         wrong += not (outcome.ok and proved)
         if not (outcome.ok and proved) or given.only is not None:
-            print(f"{number}: {spec}\n   {outcome.problem}\n   {outcome.summary()}", flush=True)
+            print(f"{number}: {spec}\n   {call}\n   {outcome.summary()}", flush=True)
         covered.update(
             [spec.arch, spec.dtype, spec.layout, f"out {spec.out}", f"align {spec.align}"]
         )
@@ -144,8 +146,8 @@ def main() -> int:
         covered["batched"] += spec.batched
         covered[f"activation {spec.finish.activation}"] += 1
         covered[f"splits {spec.splits}"] += 1
-        covered["workgroups too many"] += any(outcome.problem.excess)
-        covered["K 0"] += outcome.problem.k == 0
+        covered["workgroups too many"] += any(call.excess)
+        covered["K 0"] += call.k == 0
         done = covered["gfx950"] + covered["gfx942"]
         if done % PROGRESS == 0:
             print(f"{done} of {count}, {wrong} wrong", file=sys.stderr, flush=True)

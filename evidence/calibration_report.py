@@ -27,7 +27,8 @@ from evidence.leave_out import (
     folds_by_source,
     mean_left_out,
 )
-from pipeloom.judge.simulate.estimate import GemmProblem, estimate_gemm
+from pipeloom.declare.gemm_problem import GemmProblem, some_type
+from pipeloom.judge.simulate.estimate import estimate_gemm
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
 from pipeloom.machine.chips import TARGETS, target_for
 
@@ -308,7 +309,7 @@ def _published_section() -> str:
     machine = target_for("gfx950")
     rows = []
     for dtype, size, k, kernels in PUBLISHED:
-        problem = GemmProblem(8192, 8192, 8192, size)
+        problem = GemmProblem(8192, 8192, 8192, some_type(size))
         busy = estimate_gemm(machine, problem, Block(256, 256, k), _busy(BUSY_TILE_CYCLES))
         for name, tflops in kernels:
             rows.append(

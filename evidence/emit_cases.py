@@ -13,7 +13,7 @@ from functools import cache
 from typing import Protocol
 
 from pipeloom import compile_schedule, load_spec, target_for
-from pipeloom.declare.products import Finish
+from pipeloom.declare.gemm_problem import Finish
 from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
 from pipeloom.drive.loops import (
     AttentionSpec,

@@ -22,15 +22,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evidence.cms_loops import shared_file
+from pipeloom.declare.gemm_problem import GemmProblem
+from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.whole_gpu import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.machine.facts import Fact
 from pipeloom.machine.gpus import GPUS, Gpu, gpu_for
-from pipeloom.tuning.candidates import BlockJob, bounds
+from pipeloom.tuning.candidates import bounds
 from pipeloom.tuning.engines import Processes
 from pipeloom.tuning.ranking import LIBRARIES, rank
 from pipeloom.tuning.search import tune
-from pipeloom.tuning.shapes import Problem
 
 LEAST = 1024
 FITTED, OTHERS = ("bf16", "fp16", "fp8"), ("mxfp4",)
@@ -45,7 +46,7 @@ class Case:
 
     kind: str
     chip: str
-    problem: Problem
+    problem: GemmProblem
     tflops: float
     source: str = ""
 
@@ -68,14 +69,14 @@ def cases(
     types: Sequence[str] = FITTED, *, only: str | None = None, without: str | None = None
 ) -> list[Case]:
     """Of some types, and no side short; of one source only, or without it."""
-    best: dict[tuple[str, str, Problem], tuple[float, str]] = {}
+    best: dict[tuple[str, str, GemmProblem], tuple[float, str]] = {}
     for line in shared_file("gemm_tflops.jsonl").read_text("utf-8").splitlines():
         row: dict[str, Any] = json.loads(line)
         source = publisher(row["source"])
         if (only is not None and source != only) or source == without:
             continue
         if row["dtype"] in types and min(row["m"], row["n"], row["k"]) >= LEAST:
-            key = row["kind"], row["chip"], Problem(row["m"], row["n"], row["k"], row["dtype"])
+            key = row["kind"], row["chip"], GemmProblem(row["m"], row["n"], row["k"], row["dtype"])
             best[key] = max(best.get(key, (0.0, "")), (row["tflops"], source))
     return [Case(*key, *figure) for key, figure in sorted(best.items())]
 
@@ -101,7 +102,7 @@ def by_bounds(found: Iterable[Case], values: Mapping[str, float] | None = None) 
     return compared
 
 
-def usual_costs(arch: str, dtype: str) -> dict[BlockJob, BlockCost]:
+def usual_costs(arch: str, dtype: str) -> dict[GemmSpec, BlockCost]:
     """Bounds, and what is usually lost."""
     return {
         job: replace(cost, cycles=cost.cycles * USUAL_LOSS, ends=USUAL_ENDS)
@@ -245,7 +246,7 @@ class Fit:
     def __init__(self, found: Sequence[Case]) -> None:
         self.cases = found
         self.near: dict[Case, dict[Plan, BlockCost]] = {case: {} for case in found}
-        self._costs: dict[tuple[str, str], dict[BlockJob, BlockCost]] = {}
+        self._costs: dict[tuple[str, str], dict[GemmSpec, BlockCost]] = {}
 
     def look(self, values: Mapping[str, float]) -> None:
         """Add the plans that are best with these constants."""

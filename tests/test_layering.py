@@ -178,7 +178,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.verify",
     ),
     "drive.trial": ("errors", "checks", "machine", "program", "write", "judge.emulate"),
-    "drive.gemm_trial": ("machine", "write", "judge.emulate", "drive", "drive.trial"),
+    "drive.gemm_trial": ("machine", "program", "write", "judge.emulate", "drive", "drive.trial"),
     "drive.running_gemms": (
         *("errors", "checks", "files", "plain", "write"),
         *("drive", "drive.trial", "drive.gemm_trial"),

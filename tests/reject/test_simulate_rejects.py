@@ -19,7 +19,6 @@ from pipeloom.judge.simulate import (
     simulate_stream,
 )
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
-from pipeloom.judge.simulate.estimate import GemmProblem
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
@@ -164,7 +163,6 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: GFX942.matrix_op("16x16x32_f16"), "gfx942 has no MFMA '16x16x32_f16'"),
     (lambda: GFX950.with_value("warp_size", 32, "x"), "no machine constant 'warp_size'"),
     (lambda: GFX950.with_value("lds_latency", -1, "x"), "lds_latency = -1 is negative"),
-    (lambda: GemmProblem(0, 1, 1), "GemmProblem.m = 0"),
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from pipeloom.cli.common import add_json, print_json, wrote
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
-from pipeloom.declare.fused import ACTIVATIONS
+from pipeloom.declare.activations import ACTIVATIONS
 from pipeloom.files import write_file
 from pipeloom.machine.gpus import GPUS
 from pipeloom.show.console import TerminalConsole

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import log
 
-from pipeloom.declare.fused import gemm_bias as gemm_bias
-from pipeloom.declare.fused import gemm_gate as gemm_gate
-from pipeloom.declare.fused import gemm_scaled as gemm_scaled
 from pipeloom.declare.loop import Loop
+from pipeloom.declare.products import gemm as gemm
+from pipeloom.declare.products import gemm_bias as gemm_bias
+from pipeloom.declare.products import gemm_gate as gemm_gate
+from pipeloom.declare.products import gemm_scaled as gemm_scaled
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
 from pipeloom.declare.tensor import exp2, fma, keep, log2, maximum, rcp
@@ -21,34 +22,6 @@ SLACK = 8.0
 """By how much a score may exceed the maximum that a row is scaled by, to base 2."""
 LN2 = log(2)
 """The natural logarithm of 2: exponents here are to base 2."""
-
-
-def gemm(
-    m: int = 256,
-    n: int = 256,
-    k: int = 64,
-    dtype: DType | str = BF16,
-    out: DType | str = BF16,
-    *,
-    name: str = "gemm",
-) -> Loop:
-    """out[m, n] = sum over k of A[m, k] * B[n, k], both operands through LDS.
-
-    Args:
-        m: Rows of the tile of A and of the output.
-        n: Rows of the tile of B, columns of the output.
-        k: How far along ``k`` one iteration goes.
-        dtype: The element type of A and B.
-        out: The element type of the output.
-        name: What pages and the kernel's symbol call it.
-    """
-    loop = Loop(name, over="k")
-    a = loop.stream("A", dtype, m=m, k=k)
-    b = loop.stream("B", dtype, n=n, k=k)
-    c = loop.carry("C", F32, start=0, m=m, n=n)
-    c += a.staged() @ b.staged()
-    loop.store("out", c.to(out))
-    return loop
 
 
 def row_sum(columns: int = 256, rows: int = 1) -> Loop:

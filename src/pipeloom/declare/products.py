@@ -1,49 +1,173 @@
-"""Matrix products as BLAS has them: C = alpha * op(A) @ op(B) + beta * C, and what may follow.
+"""Matrix products as declarations, plain and with vector work before the store.
+
+    product     as BLAS has them: C = alpha * op(A) @ op(B) + beta * C, and what may follow
+    gemm, gemm_bias, gemm_gate, gemm_scaled     row-major, B transposed: the shipped kernels
 
 Arrays are row-major, with the dimensions in the order in which they lie in memory; what a product
 sums over is the dimension that both operands have, so a transposed operand is only declared the
 other way round. The argument ``C`` is what C was, ``out`` what it becomes: they may be one array.
+
+What is done to a sum when the loop has ended is part of the declaration like everything else. The
+loop itself is that of the plain product: what only the end needs is loaded there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pipeloom.declare.fused import activation_for
+from pipeloom.declare.activations import activation_for
+from pipeloom.declare.gemm_problem import PLAIN, Finish, check_layout
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import BF16, E8M0, F32, DType, dtype_for
+from pipeloom.machine.dtypes import BF16, E8M0, F32, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES
 
-LAYOUTS = ("NN", "NT", "TN", "TT")
-"""Of A and B: N as in the formula, T stored transposed."""
+
+def summed(
+    loop: Loop,
+    m: int,
+    n: int,
+    k: int,
+    dtype: DType | str,
+    *,
+    total: str = "C",
+    layout: str = "NT",
+    dtype_b: DType | str | None = None,
+    blocks: bool = False,
+) -> Tensor:
+    """op(A) @ op(B), both operands through LDS, in f32: the carried value called ``total``."""
+    check_layout(layout)
+    a = loop.stream("A", dtype, **({"m": m, "k": k} if layout[0] == "N" else {"k": k, "m": m}))
+    other = dtype if dtype_b is None else dtype_b
+    b = loop.stream("B", other, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
+    found = loop.carry(total, F32, start=0, m=m, n=n)
+    if blocks:
+        shared = loop.stream("blocks_A", E8M0, m=m, k=k), loop.stream("blocks_B", E8M0, n=n, k=k)
+        found += loop.apply("scaled_matmul", a.staged(), b.staged(), *shared, over=("k",))
+    else:
+        found += a.staged() @ b.staged()
+    return found
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Finish:
-    """What follows the sum: activation(alpha * sum + beta * C + bias), each only where asked for.
+def gemm(
+    m: int = 256,
+    n: int = 256,
+    k: int = 64,
+    dtype: DType | str = BF16,
+    out: DType | str = BF16,
+    *,
+    name: str = "gemm",
+) -> Loop:
+    """out[m, n] = sum over k of A[m, k] * B[n, k], both operands through LDS.
 
-    ``scales`` multiply every element of the sum with one of its row and one of its column; C is
-    what it was. Vectors are f32.
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tile of B, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A and B.
+        out: The element type of the output.
+        name: What pages and the kernel's symbol call it.
     """
-
-    alpha: bool = False
-    beta: bool = False
-    scales: bool = False
-    bias: bool = False
-    activation: str = "none"
-
-    def __post_init__(self) -> None:
-        activation_for(self.activation)
-
-    def __str__(self) -> str:
-        names = [name for name in ("scales", "alpha", "beta", "bias") if getattr(self, name)]
-        return ", ".join(names + ([] if self.activation == "none" else [self.activation]))
+    loop = Loop(name, over="k")
+    loop.store("out", summed(loop, m, n, k, dtype).to(out))
+    return loop
 
 
-PLAIN = Finish()
-"""Nothing."""
+def gemm_bias(
+    m: int = 256,
+    n: int = 256,
+    k: int = 64,
+    dtype: DType | str = BF16,
+    out: DType | str = BF16,
+    *,
+    activation: str = "gelu",
+    bias: DType | str = F32,
+    name: str = "gemm_bias",
+) -> Loop:
+    """out[m, n] = activation(sum over k of A[m, k] * B[n, k] + bias[n]).
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tile of B, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A and B.
+        out: The element type of the output.
+        activation: What the sum goes through: ``none``, ``relu``, ``silu`` or ``gelu``.
+        bias: The element type of the bias.
+        name: What pages and the kernel's symbol call it.
+    """
+    loop = Loop(name, over="k")
+    added = summed(loop, m, n, k, dtype) + loop.resident("bias", bias, n=n)
+    loop.store("out", activation_for(activation)(added).to(out))
+    return loop
+
+
+def gemm_gate(
+    m: int = 256,
+    n: int = 128,
+    k: int = 64,
+    dtype: DType | str = BF16,
+    out: DType | str = BF16,
+    *,
+    activation: str = "silu",
+    name: str = "gemm_gate",
+) -> Loop:
+    """out = activation(A @ G.T) * (A @ U.T), both products in one loop that loads A once.
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tiles of G and U, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A, G and U.
+        out: The element type of the output.
+        activation: What the gate goes through: ``none``, ``relu``, ``silu`` or ``gelu``.
+        name: What pages and the kernel's symbol call it.
+    """
+    loop = Loop(name, over="k")
+    a = loop.stream("A", dtype, m=m, k=k).staged()
+    gates = loop.stream("G", dtype, n=n, k=k)
+    ups = loop.stream("U", dtype, n=n, k=k)
+    gate = loop.carry("gate", F32, start=0, m=m, n=n)
+    up = loop.carry("up", F32, start=0, m=m, n=n)
+    gate += a @ gates.staged()
+    up += a @ ups.staged()
+    loop.store("out", (activation_for(activation)(gate) * up).to(out))
+    return loop
+
+
+def gemm_scaled(
+    m: int = 256,
+    n: int = 256,
+    k: int = 128,
+    dtype: DType | str = FP8,
+    out: DType | str = BF16,
+    *,
+    scales: str = "tensor",
+    name: str = "gemm_scaled",
+) -> Loop:
+    """out = (A @ B.T) * scale, for products of small floats.
+
+    ``scales`` of ``tensor`` is one number, an argument of the launch; of ``rows``, one per row of A
+    and one per row of B, and ``scale`` only where the output is of 8 bits and has one of its own.
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tile of B, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A and B.
+        out: The element type of the output.
+        scales: ``tensor`` for one scale, ``rows`` for one per row of A and of B.
+        name: What pages and the kernel's symbol call it.
+    """
+    if scales not in ("tensor", "rows"):
+        raise ConfigError(f"scales is {scales!r}", hint="use 'tensor' or 'rows'", field="scales")
+    loop = Loop(name, over="k")
+    value = summed(loop, m, n, k, dtype)
+    if scales == "rows":
+        value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
+    if scales == "tensor" or dtype_for(out).bits == 8:
+        value = value * loop.scalar("scale", usual=1.0)
+    loop.store("out", value.to(out))
+    return loop
 
 
 def product(
@@ -66,21 +190,9 @@ def product(
     ``blocks_B``: M x K / 32 and N x K / 32 codes of E8M0, whatever the layout.
     ``align`` is what rows and beginnings of A and B are whole multiples of, in bytes.
     """
-    if layout not in LAYOUTS:
-        raise ConfigError(
-            f"layout is {layout!r}", hint=f"one of: {', '.join(LAYOUTS)}", field="layout"
-        )
     loop = Loop(name, over="k")
-    a = loop.stream("A", dtype, **({"m": m, "k": k} if layout[0] == "N" else {"k": k, "m": m}))
-    other = dtype if dtype_b is None else dtype_b
-    b = loop.stream("B", other, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
+    total = summed(loop, m, n, k, dtype, total="sum", layout=layout, dtype_b=dtype_b, blocks=blocks)
     loop.align("A", "B", to=align)
-    total = loop.carry("sum", F32, start=0, m=m, n=n)
-    if blocks:
-        shared = loop.stream("blocks_A", E8M0, m=m, k=k), loop.stream("blocks_B", E8M0, n=n, k=k)
-        total += loop.apply("scaled_matmul", a.staged(), b.staged(), *shared, over=("k",))
-    else:
-        total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
     value = _finished(loop, total, out, m, n, finish)
     loop.store("out", value.to(out))
     return loop

@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeloom.checks import check_int
+from pipeloom.declare.gemm_problem import PLAIN, Finish, check_layout
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.products import LAYOUTS, PLAIN, Finish, packed, product, slices_sum
+from pipeloom.declare.products import packed, product, slices_sum
 from pipeloom.drive.deriving import derive
-from pipeloom.drive.loops import ROW_BYTES, ROWS, element_type
+from pipeloom.drive.loops import BlockSpec, element_type, stored_type
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, InternalError, OrderError
+from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dispatch import TileOrder
@@ -32,10 +34,7 @@ from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.program.program import Program
-
-if TYPE_CHECKING:
-    from pipeloom.write import EmittedKernel
-
+from pipeloom.write import EmittedKernel, Placing, emit_program, launch_record
 
 SUM_TILE = (8, 256)
 SUM_WAVES = 4
@@ -52,7 +51,7 @@ LINE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GemmSpec:
+class GemmSpec(BlockSpec):
     """One kernel of a family: the block of a workgroup, its waves, and what launches may ask.
 
     ``finish`` is what follows the sum. ``splits`` cuts K into so many slices, each with workgroups
@@ -80,9 +79,6 @@ class GemmSpec:
     dtype_b: str | None = None
     out: str | None = None
     layout: str = "NT"
-    BM: int = 256
-    BN: int = 256
-    BK: int | None = None
     waves_m: int = 2
     waves_n: int = 4
     finish: Finish = PLAIN
@@ -128,12 +124,7 @@ class GemmSpec:
                 hint="NT: elements that share a byte follow each other along K",
                 field="layout",
             )
-        if self.layout not in LAYOUTS:
-            raise ConfigError(
-                f"gemm.layout is {self.layout!r}",
-                hint=f"one of: {', '.join(LAYOUTS)}",
-                field="layout",
-            )
+        check_layout(self.layout)
 
     @property
     def target(self) -> Target:
@@ -163,15 +154,22 @@ class GemmSpec:
     @property
     def out_element(self) -> DType:
         """Of C."""
-        name = self.out or ("f32" if self.element.bits <= 8 else self.dtype)
-        return element_type(name, self.target)
+        return stored_type(self.out, self.dtype, self.target)
 
     @property
     def depth(self) -> int:
         """K of a tile."""
-        return self.BK or min(ROW_BYTES, self.target.lds_bytes // (2 * ROWS)) * 8 // (
-            self.element.bits
-        )
+        return self.depth_for(self.element, self.target)
+
+    @property
+    def waves(self) -> dict[str, int]:
+        """Along each dimension."""
+        return {"m": self.waves_m, "n": self.waves_n}
+
+    @property
+    def block(self) -> Block:
+        """What the model of the whole GPU knows it by."""
+        return Block(self.BM, self.BN, self.depth, self.waves_m, self.waves_n, self.short_ends)
 
     def loop(self) -> Loop:
         """What one K tile means; of a slice, the sum alone."""
@@ -228,8 +226,6 @@ class Packing:
         Sizes, leading dimensions and strides are in elements of the kernel (``unit`` bytes), so is
         ``begin``: where in P the product's operand begins.
         """
-        from pipeloom.write import launch_record
-
         launch = self.kernel.launch
         shared = f" / {8 // self.bits}" if self.bits < 8 else ""
         least, step = launch.least, launch.step
@@ -266,6 +262,13 @@ class Gemm:
     before: Mapping[str, Packing] = field(default_factory=dict)
     then: EmittedKernel | None = None
 
+    @property
+    def kernels(self) -> tuple[EmittedKernel, ...]:
+        """All, each once: the product's, what packs operands, what adds up slices."""
+        packing = (one.kernel for one in self.before.values())
+        found = (self.kernel, *packing, *(() if self.then is None else (self.then,)))
+        return tuple({kernel.name: kernel for kernel in found}.values())
+
     def shape(self, operand: str, m: int, n: int, k: int) -> tuple[int, int]:
         """Rows and columns of A or B as it lies in memory."""
         if operand == "A":
@@ -289,8 +292,6 @@ class Gemm:
 
     def contract(self) -> dict[str, Any]:
         """All that a caller must know, as plain data."""
-        from pipeloom.write import launch_record
-
         record = {**launch_record(self.kernel), "layout": self.spec.layout}
         if self.then is not None:
             splits = self.spec.splits
@@ -314,8 +315,6 @@ class Gemm:
 
 def gemm_kernel(spec: GemmSpec) -> Gemm:
     """The kernel of a spec; raises ``ConfigError``, ``OrderError`` or ``EmitError`` by name."""
-    from pipeloom.write import Placing, emit_program
-
     program = gemm_program(spec)
     name, whole = kernel_name(spec), spec.splits == 1
     alone: list[tuple[str, str]] = [("C", "beta")] if spec.finish.beta else []
@@ -345,8 +344,6 @@ def least_align(spec: GemmSpec) -> int:
 
 def packings(spec: GemmSpec) -> dict[str, Packing]:
     """What copies A, and B, to aligned rows; the same for all kernels of a type and a layout."""
-    from pipeloom.write import Placing, emit_program
-
     bits = spec.element.bits
     unit = max(bits // 8, 1)
     made: dict[bool, Packing] = {}
@@ -368,7 +365,7 @@ def _along(spec: GemmSpec) -> dict[str, bool]:
 
 def gemm_program(spec: GemmSpec) -> Program:
     """Ordered and proved."""
-    loop, waves = spec.loop(), {"m": spec.waves_m, "n": spec.waves_n}
+    loop = spec.loop()
     if spec.search:
         # What follows the sum changes no iteration: one search serves all of them.
         plain = replace(spec, splits=1, finish=PLAIN)
@@ -376,14 +373,14 @@ def gemm_program(spec: GemmSpec) -> Program:
         derived = derive(
             loop,
             spec.target,
-            waves,
+            spec.waves,
             like=like,
             short_ends=spec.short_ends,
             keep_interrupted=False,
         )
         if derived is not None:
             return derived.program
-    return first_program(loop, spec.target, waves)
+    return first_program(loop, spec.target, spec.waves)
 
 
 def first_program(loop: Loop, target: Target, waves: dict[str, int]) -> Program:

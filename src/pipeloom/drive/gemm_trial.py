@@ -5,7 +5,8 @@
 
 Arrays are exactly as long as they must be, so that any access past them is a finding; gaps between
 rows and batches hold NaN in inputs, and bytes in C that must survive. Numbers are small integers,
-whose sums are exact in any order.
+whose sums are exact in any order. What must come out is what the product's declaration means, K
+whole and operands where the caller has them, whichever kernels it takes to compute that.
 """
 
 from __future__ import annotations
@@ -17,14 +18,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.drive.gemm import Gemm, GemmSpec, Packing
-from pipeloom.drive.trial import Launchable
+from pipeloom.drive.gemm import Gemm, Packing
+from pipeloom.drive.trial import (
+    UNTOUCHED,
+    Data,
+    Launchable,
+    Trial,
+    allowed_error,
+    compared,
+    made_up,
+    storage,
+)
 from pipeloom.judge.emulate import Defect, Timing, run_kernel
-from pipeloom.machine.dtypes import E8M0, DType
+from pipeloom.machine.dtypes import DType
+from pipeloom.program.evaluate import evaluate
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node
 from pipeloom.write import EmittedKernel, assemble
 
 Array = npt.NDArray[Any]
-UNTOUCHED = 0x5A
 GUARD = 64
 """Elements behind the last of C that must survive."""
 
@@ -62,33 +74,7 @@ class ReadyGemm:
     @classmethod
     def of(cls, made: Gemm) -> ReadyGemm:
         """Assembled and loaded."""
-        kernels = [made.kernel, *(p.kernel for p in made.before.values())]
-        kernels += [] if made.then is None else [made.then]
-        unique = {kernel.name: kernel for kernel in kernels}
-        return cls(made, {n: Launchable.load(k, assemble(k)) for n, k in unique.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class GemmOutcome:
-    """What a run found: elements of C that are wrong, bytes outside of it that were written."""
-
-    problem: GemmCall
-    findings: tuple[Defect, ...]
-    wrong: int
-    spoilt: int
-    executed: int
-
-    @property
-    def ok(self) -> bool:
-        """Every element right, nothing else touched, nothing found."""
-        return not self.findings and not self.wrong and not self.spoilt
-
-    def summary(self) -> str:
-        """One line."""
-        if self.ok:
-            return f"correct ({self.executed} instructions)"
-        found = f"; first finding: {self.findings[0]}" if self.findings else ""
-        return f"WRONG: {self.wrong} elements, {self.spoilt} bytes outside{found}"
+        return cls(made, {k.name: Launchable.load(k, assemble(k)) for k in made.kernels})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,39 +110,31 @@ class _Matrix:
 
 def run_gemm(
     ready: ReadyGemm,
-    problem: GemmCall,
+    call: GemmCall,
     timing: Timing = Timing.RANDOM,
     *,
     check_races: bool = True,
-) -> GemmOutcome:
-    """Run once and compare; raises ``EmitError`` for a problem that the kernel does not allow."""
-    made, spec = ready.made, ready.made.spec
-    p, rng = problem, np.random.default_rng(problem.seed)
-    launch = made.kernel.launch
-    shapes = [(p.batches, *made.shape(name, p.m, p.n, p.k)) for name in "AB"]
-    a, a_values = _input(spec.element, shapes[0], p.spare[0], p.gap[0], rng)
-    b, b_values = _input(spec.element_b, shapes[1], p.spare[1], p.gap[1], rng)
-    blocks = _blocks(p, rng) if spec.blocks else {}
-    if spec.layout[0] == "T":
-        a_values = a_values.transpose(0, 2, 1)
-    if spec.layout[1] == "N":
-        b_values = b_values.transpose(0, 2, 1)
-    kind = _storage(spec.out_element)
-    c = _Matrix.blank(UNTOUCHED, kind, (p.batches, p.m, p.n), p.spare[2], p.gap[2])
-    guard = np.full(GUARD * np.dtype(kind).itemsize, UNTOUCHED, np.uint8).view(kind)
-    before = np.zeros((p.batches, p.m, p.n), np.float32)
-    if spec.finish.beta:
-        # Where beta is 0, C may be anything; else small integers like A and B.
-        before = rng.integers(-3, 4, before.shape).astype(np.float32)
-        c.codes[c.places()] = _codes(
-            spec.out_element, before if p.beta else np.full_like(before, np.nan)
-        )
+) -> Trial:
+    """Run once and compare; raises ``EmitError`` for a call that the kernel does not allow."""
+    made, spec, p = ready.made, ready.made.spec, call
+    meaning = replace(spec, splits=1).loop().meaning
+    given = _given(meaning, p)
+    arrays = {
+        node.name: _laid(node, given[node.name], *_apart(node.name, p))
+        for node in meaning.inputs
+        if len(node.type.dims) > 1 and node.name != "C"
+    }
+    vectors = {name: values for name, values in given.items() if name not in (*arrays, "C")}
+    out = spec.out_element
+    shape = (p.batches, p.m, p.n)
+    c = _Matrix.blank(UNTOUCHED, storage(out), shape, p.spare[2], p.gap[2])
+    if "C" in given:  # where beta is 0, it may be anything
+        before = given["C"] if p.beta else np.full_like(given["C"], np.nan)
+        c.codes[c.places()] = _codes(out, before)
+    guard = np.full(GUARD * c.codes.itemsize, UNTOUCHED, np.uint8).view(c.codes.dtype)
     whole = np.concatenate([c.codes, guard])
     run = _Run(ready, p, timing, check_races)
-    if blocks:
-        a_values = a_values * blocks["blocks_A"][1]
-        b_values = b_values * blocks["blocks_B"][1]
-    arrays = {"A": a, "B": b, "C": c, "out": c, **{n: found for n, (found, _) in blocks.items()}}
+    arrays |= {"C": c, "out": c}
     arrays |= {name: run.pack(packing, arrays[name]) for name, packing in made.before.items()}
     pitches = {name: matrix.pitch for name, matrix in arrays.items()}
     sums = np.zeros(0, np.float32)
@@ -165,16 +143,15 @@ def run_gemm(
         plain = _Matrix(sums, p.m, p.n, p.n, p.m * p.n, p.batches)
         arrays |= {"out": plain, "P": replace(plain, stride=p.m * p.n * spec.splits)}
         pitches |= {"out": p.n, "P": p.n}
-    vectors = _vectors(made, p, rng)
     told = {**p.sizes, "k": made.taken(p.k) if made.before else p.k}
-    launch.check(told, pitches)
+    made.kernel.launch.check(told, pitches)
     buffers = {name: matrix.codes for name, matrix in arrays.items()} | {"C": whole, "out": whole}
     if spec.element.bits < 8:
         buffers |= {name: _in_bytes(buffers[name]) for name in "AB"}
-    values: dict[str, Any] = {**buffers, **told, "batches": p.batches}
-    values |= vectors
+    scalars = {"alpha": p.alpha, "beta": p.beta}
+    values: dict[str, Any] = {**buffers, **told, **vectors, "batches": p.batches}
     values |= {f"bs_{name}": vector.shape[1] for name, vector in vectors.items()}
-    values |= {"alpha": np.float32(p.alpha), "beta": np.float32(p.beta)}
+    values |= {name: np.float32(value) for name, value in scalars.items()}
     values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
     values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
     if made.then is not None:
@@ -185,67 +162,40 @@ def run_gemm(
         made.then.launch.check(sizes, {**pitches, "out": c.pitch})
         values |= {"P": sums, "out": whole, "ld_out": c.pitch, "bs_out": c.stride, **sizes}
         run.launch(made.then, sizes, values)
-    sum_ = np.einsum("bmk,bnk->bmn", a_values.astype(np.float64), b_values.astype(np.float64))
-    expected = _finished(spec, p, sum_, before, vectors)
+    expected = [
+        evaluate(meaning, {name: one[batch] for name, one in given.items()}, scalars)["out"]
+        for batch in range(p.batches)
+    ]
     places = c.places()
     got = whole[places]
-    want = spec.out_element.round(expected.astype(np.float32))
-    numbers = got if spec.out_element.bits == 32 else spec.out_element.decode(got)
+    numbers = got if out.bits == 32 else out.decode(got)
+    slack = allowed_error(meaning, Data.INTEGERS)
+    wrong, worst = compared(out, numbers, np.stack(expected), slack)
     untouched = np.ones(len(whole), np.bool_)
     untouched[places] = False
     left = np.ascontiguousarray(whole[untouched]).view(np.uint8)
-    return GemmOutcome(
-        problem,
-        tuple(run.findings),
-        int((~_same(spec, numbers, want)).sum()),
-        int((left != UNTOUCHED).sum()),
-        run.executed,
-    )
+    spoilt = int((left != UNTOUCHED).sum())
+    sizes = {**p.sizes, "batches": p.batches}
+    findings = tuple(run.findings)
+    return Trial(sizes, p.seed, findings, {"C": wrong}, worst, spoilt, run.executed)
 
 
-def _vectors(made: Gemm, p: GemmCall, rng: np.random.Generator) -> dict[str, Array]:
-    """Scales, which are powers of two, and bias: by batch, as they are declared."""
-    spec, lengths = made.spec, {"scale_A": p.m, "scale_B": p.n, "bias": p.n}
-    asked = {"scale_A": spec.finish.scales, "scale_B": spec.finish.scales, "bias": spec.finish.bias}
-    return {
-        name: (
-            rng.integers(-3, 4, (p.batches, length))
-            if name == "bias"
-            else rng.choice([0.5, 1, 2], (p.batches, length))
-        ).astype(np.float32)
-        for name, length in lengths.items()
-        if asked[name]
-    }
+def _given(meaning: Meaning, p: GemmCall) -> dict[str, Array]:
+    """Small integers for every input, by batch; nothing for a C that beta leaves out."""
+    found = {}
+    for at, node in enumerate(meaning.inputs):
+        seeds = (p.seed + 1_000_003 * (at + len(meaning.inputs) * b) for b in range(p.batches))
+        drawn = np.stack([made_up(node, p.sizes, seed, Data.INTEGERS) for seed in seeds])
+        found[node.name] = drawn if p.beta or node.name != "C" else np.zeros_like(drawn)
+    return found
 
 
-def _finished(
-    spec: GemmSpec, p: GemmCall, product: Array, before: Array, vectors: dict[str, Array]
-) -> Array:
-    """What follows the sum, in double precision."""
-    value = product
-    if spec.finish.scales:
-        value = value * vectors["scale_A"][:, :, None] * vectors["scale_B"][:, None, :]
-    value = value * (p.alpha if spec.finish.alpha else 1.0) + before * (
-        p.beta if spec.finish.beta else 0.0
-    )
-    if spec.finish.bias:
-        value = value + vectors["bias"][:, None, :]
-    if spec.finish.activation == "relu":
-        value = np.maximum(value, 0)
-    elif spec.finish.activation == "silu":
-        value = value / 2 * (1 + np.tanh(value / 2))
-    elif spec.finish.activation == "gelu":
-        inner = np.sqrt(2 / np.pi) * (value + 0.044715 * value**3)
-        value = value / 2 * (1 + np.tanh(inner))
-    return np.asarray(value)
-
-
-def _same(spec: GemmSpec, got: Array, want: Array) -> Array:
-    """Sums of small integers are exact; exponentials may send a value to its neighbour."""
-    slack = 2.0**-spec.out_element.mantissa if spec.finish.activation in ("silu", "gelu") else 0.0
-    with np.errstate(invalid="ignore"):
-        near = np.abs(got - want) <= slack * np.maximum(np.abs(want), 1)
-    return np.asarray((got == want) | near)
+def _apart(name: str, p: GemmCall) -> tuple[int, int]:
+    """Elements between rows and between batches; of block scales, whose rows need no alignment,
+    as it happens."""
+    if name in ("A", "B"):
+        return p.spare["AB".index(name)], p.gap["AB".index(name)]
+    return p.seed % 3, p.seed % 5
 
 
 class _Run:
@@ -302,30 +252,14 @@ class _Run:
         return replace(whole, codes=kept, pitch=pitch, stride=whole.stride * shared)
 
 
-def _input(
-    dtype: DType, shape: tuple[int, int, int], spare: int, gap: int, rng: np.random.Generator
-) -> tuple[_Matrix, Array]:
-    """Small integers, NaN between them; and their values."""
-    values = dtype.round(rng.integers(-3, 4, shape).astype(np.float32))
-    matrix = _Matrix.blank(0xFF, _storage(dtype), shape, spare, gap)
+def _laid(node: Node, values: Array, spare: int, gap: int) -> _Matrix:
+    """An input in memory, NaN between its rows."""
+    dtype = node.type.dtype
+    values = values[..., :: dtype.covers]
+    matrix = _Matrix.blank(0xFF, storage(dtype), values.shape, spare, gap)
     matrix.codes[:] = _codes(dtype, np.array([np.nan], np.float32))[0]
     matrix.codes[matrix.places()] = _codes(dtype, values)
-    return matrix, values
-
-
-def _blocks(p: GemmCall, rng: np.random.Generator) -> dict[str, tuple[_Matrix, Array]]:
-    """Block scales of A and B, which are powers of two, and the scale of every element.
-
-    Rows are as far apart as they happen to be: nothing about them is aligned.
-    """
-    found = {}
-    for name, rows in (("blocks_A", p.m), ("blocks_B", p.n)):
-        shape = (p.batches, rows, p.k // E8M0.covers)
-        matrix = _Matrix.blank(0xFF, np.uint8, shape, p.seed % 3, p.seed % 5)
-        values = rng.choice([0.5, 1, 2], shape)
-        matrix.codes[matrix.places()] = E8M0.encode(values)
-        found[name] = matrix, np.repeat(values, E8M0.covers, axis=-1)
-    return found
+    return matrix
 
 
 def _in_bytes(codes: Array) -> Array:
@@ -336,8 +270,3 @@ def _in_bytes(codes: Array) -> Array:
 
 def _codes(dtype: DType, values: Array) -> Array:
     return values if dtype.bits == 32 else dtype.encode(values)
-
-
-def _storage(dtype: DType) -> type[np.generic]:
-    kinds: dict[int, type[np.generic]] = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.float32}
-    return kinds[dtype.bits]

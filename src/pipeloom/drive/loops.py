@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeloom.checks import check_int, nearest
-from pipeloom.declare.fused import gemm_bias, gemm_gate, gemm_scaled
-from pipeloom.declare.kernels import attention, gemm
+from pipeloom.declare.kernels import attention
 from pipeloom.declare.loop import Loop
+from pipeloom.declare.products import gemm, gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.declare.rows import rms_norm, softmax
 from pipeloom.drive.deriving import Progress
 from pipeloom.drive.pipeline import pipeline
@@ -94,6 +94,10 @@ class BlockSpec:
     BN: int = 256
     BK: int | None = None
 
+    def depth_for(self, element: DType, target: Target) -> int:
+        """How far along K one tile goes."""
+        return self.BK or min(ROW_BYTES, target.lds_bytes // (2 * ROWS)) * 8 // element.bits
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmTileSpec:
@@ -129,9 +133,8 @@ class GemmTileSpec:
             )
         target, block = target_for(self.arch), self.geometry
         element = element_type(self.dtype, target)
-        out = self._stored(element, target)
-        bk = block.BK or min(ROW_BYTES, target.lds_bytes // (2 * ROWS)) * 8 // element.bits
-        loop = self.declare((block.BM, block.BN, bk), element, out)
+        out = stored_type(self.out, self.dtype, target)
+        loop = self.declare((block.BM, block.BN, block.depth_for(element, target)), element, out)
         names = ("quadrants", "depth", "stages", "global_latency", "k_tiles")
         given = {name: getattr(self, name) for name in names}
         strategy: Strategy | None = None if self.work_limit is None else Exact(self.work_limit)
@@ -141,9 +144,6 @@ class GemmTileSpec:
             GRIDS[self.kernel] if self.waves is None else self.waves,
             {**given, "strategy": strategy},
         )
-
-    def _stored(self, element: DType, target: Target) -> DType:
-        return element_type(self.out or ("f32" if element.bits == 8 else self.dtype), target)
 
     def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
         """One K tile of ``tile``, which is m, n, k."""
@@ -280,3 +280,9 @@ def element_type(name: str, target: Target) -> DType:
     """The type that ``name`` means on a chip, whose 8-bit floats may be FNUZ."""
     fnuz = f"{name}_fnuz"
     return dtype_for(fnuz if any(op.multiplies(fnuz) for op in target.matrix_ops) else name)
+
+
+def stored_type(out: str | None, dtype: str, target: Target) -> DType:
+    """The type of C: as told, else that of A and B, or f32 where those have at most 8 bits."""
+    usual = "f32" if element_type(dtype, target).bits <= 8 else dtype
+    return element_type(out or usual, target)

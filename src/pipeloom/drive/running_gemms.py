@@ -8,7 +8,6 @@ made anew from that and must be those in the files, byte for byte.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from pipeloom.drive.trial import Trial
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import read_file
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.write import EmittedKernel, assemble
+from pipeloom.write import assemble
 
 SIZES = ("m", "n", "k", "batches")
 
@@ -104,7 +103,7 @@ def run_recorded(
     """Run the kernels in the files, at the record's sizes unless others are given."""
     made = gemm_kernel(found.spec)
     ready = ReadyGemm.of(made)
-    for kernel in _kernels(made):
+    for kernel in made.kernels:
         file = found.code.with_name(Path(str(found.files.get(kernel.name, ""))).name)
         if kernel is made.kernel:
             file = found.code
@@ -158,34 +157,21 @@ def gemm_trials(
     check_memory(limits, needed, plain)
     check_work(limits, made.kernel, plain, call["batches"])
     spare = tuple(_spare(made, name, plain) for name in "AB")
-    found = []
-    for seed in seeds:
-        outcome = run_gemm(
-            ready,
-            GemmCall(
-                m=call["m"],
-                n=call["n"],
-                k=call["k"],
-                batches=call["batches"],
-                spare=(spare[0], spare[1], 0),
-                seed=seed,
-            ),
-            check_races=check_races,
+    calls = (
+        GemmCall(
+            m=call["m"],
+            n=call["n"],
+            k=call["k"],
+            batches=call["batches"],
+            spare=(spare[0], spare[1], 0),
+            seed=seed,
         )
-        worst = math.inf if outcome.wrong else 0.0
-        wrong = {"C": outcome.wrong}
-        found.append(
-            Trial(call, seed, outcome.findings, wrong, worst, outcome.spoilt, outcome.executed)
-        )
-    return tuple(found)
+        for seed in seeds
+    )
+    return tuple(run_gemm(ready, one, check_races=check_races) for one in calls)
 
 
 def _spare(made: Gemm, name: str, sizes: Mapping[str, int]) -> int:
     """Elements that make rows of A or B as long as the kernel wants them."""
     _, columns = made.shape(name, sizes["m"], sizes["n"], sizes["k"])
     return -columns % max(8 * made.spec.align // made.spec.element.bits, 1)
-
-
-def _kernels(made: Gemm) -> list[EmittedKernel]:
-    after = [] if made.then is None else [made.then]
-    return [made.kernel, *(one.kernel for one in made.before.values()), *after]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pipeloom.declare.gemm_problem import GemmProblem, some_type
 from pipeloom.drive.emitting import Emission, EmitJob, emit, is_compiled_file
 from pipeloom.drive.sources import Source
 from pipeloom.drive.subjects import ScheduleSubject, Subject, open_source
@@ -16,7 +17,6 @@ from pipeloom.errors import ConfigError, SpecError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.estimate import (
     Estimate,
-    GemmProblem,
     estimate_gemm,
     stores_output,
     traced_cost,
@@ -133,7 +133,7 @@ class Simulation:
         store = block.m * block.n * out / trace.machine.store_bytes_per_clk.value
         outside = program.iterations.at(trip_counts(program, 0))
         cost = traced_cost(trace, outside, program.step, store if stored else 0.0)
-        problem = GemmProblem(m, n, k, tile.element_bytes, out)
+        problem = GemmProblem(m, n, k, some_type(tile.element_bytes), some_type(out))
         return estimate_gemm(trace.machine, problem, block, cost, stored=stored)
 
 

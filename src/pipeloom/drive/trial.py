@@ -186,8 +186,8 @@ def run_program(
         row = sizes[node.type.dims[-1]]
         stored = buffers[node.name]
         got = found[node.name] = places[node.name].decoded(stored)
-        wrong[node.name], error = _compare(
-            node.type.dtype, got, expected[node.name], _slack(meaning, data)
+        wrong[node.name], error = compared(
+            node.type.dtype, got, expected[node.name], allowed_error(meaning, data)
         )
         worst = max(worst, error)
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
@@ -318,7 +318,8 @@ def _argument(
     return np.float32(scalars[name])
 
 
-def _storage(dtype: DType) -> type[np.generic]:
+def storage(dtype: DType) -> type[np.generic]:
+    """How NumPy holds its codes, or f32 itself."""
     kinds: dict[int, type[np.generic]] = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.float32}
     return kinds[dtype.bits]
 
@@ -368,7 +369,7 @@ class _Place:
     def encoded(self, values: Array) -> Array:
         """Bit patterns, those of 4 bits two to a byte; NaN where rows have spare elements."""
         dtype = self.node.type.dtype
-        kind = _storage(dtype)
+        kind = storage(dtype)
         values = values[..., :: dtype.covers]
         codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
         nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
@@ -378,7 +379,7 @@ class _Place:
 
     def blank(self) -> Array:
         """Nothing written yet."""
-        kind = np.dtype(_storage(self.node.type.dtype))
+        kind = np.dtype(storage(self.node.type.dtype))
         shape = (*self.shape[:-1], self.shape[-1] * kind.itemsize)
         return np.full(shape, UNTOUCHED, np.uint8).view(kind)
 
@@ -390,7 +391,7 @@ class _Place:
         return back if dtype.bits == 32 else dtype.decode(back.astype(np.uint16))
 
 
-def _slack(meaning: Meaning, data: Data) -> float:
+def allowed_error(meaning: Meaning, data: Data) -> float:
     """What sums may differ by, relative to the largest: f32 in another order, or a value that is
     rounded on the way (attention's P) and that a last bit sends to its neighbour. Sums of small
     whole numbers are exact, where the meaning has nothing else."""
@@ -405,7 +406,7 @@ def _slack(meaning: Meaning, data: Data) -> float:
     return float(max(RELATIVE, 2.0 ** -(min(rounded, default=23) + 1)))
 
 
-def _compare(dtype: DType, got: Array, expected: Array, slack: float) -> tuple[int, float]:
+def compared(dtype: DType, got: Array, expected: Array, slack: float) -> tuple[int, float]:
     """(elements that are wrong, largest error relative to the bound)."""
     same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     if not slack:

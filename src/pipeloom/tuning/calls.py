@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom.checks import check_int, nearest, plain_int
-from pipeloom.declare.products import Finish
+from pipeloom.declare.gemm_problem import Finish
 from pipeloom.drive.gemm import gemm_kernel
 from pipeloom.drive.gemm_trial import ReadyGemm
 from pipeloom.drive.running import MAX_INSTRUCTIONS, RunLimits
@@ -92,9 +92,7 @@ class TunedKernel:
 
     def assembly(self) -> dict[str, str]:
         """The text of every kernel by symbol, the product's first."""
-        made = gemm_kernel(self.tuned.spec)
-        all_ = [made.kernel, *(one.kernel for one in made.before.values())]
-        return {one.name: one.text for one in (*all_, *(() if made.then is None else [made.then]))}
+        return {one.name: one.text for one in gemm_kernel(self.tuned.spec).kernels}
 
     def files(self, path: str | PathLike[str]) -> dict[Path, str | bytes]:
         """What belongs under a name, by path, unwritten: the first is ``path`` itself.

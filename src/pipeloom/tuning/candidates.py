@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeloom.drive.deriving import Derived, derive, derived_key
@@ -18,14 +17,13 @@ from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
-from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.order.instructions import refinable
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, matrix_cycles
 from pipeloom.order.tasks import Lowered
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.tuning.shapes import DTYPES
+from pipeloom.tuning.shapes import out_type
 
 SIDES = (32, 64, 96, 128, 160, 192, 224, 256)
 ROW_BYTES = (64, 128, 256)
@@ -45,52 +43,25 @@ _SOURCES = ("tuning/candidates.py", "judge/simulate/whole_gpu.py", "tuning/shape
 """Of this package, what decides a cost."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class BlockJob:
-    """A block to be timed; what comes out depends on nothing else."""
-
-    arch: str
-    dtype: str
-    out: str
-    block: Block
-    layout: str = "NT"
-
-    def spec(self, splits: int = 1) -> GemmSpec:
-        """The kernel with this block, with K in so many parts."""
-        block = self.block
-        return GemmSpec(
-            arch=self.arch,
-            dtype=self.dtype,
-            out=self.out,
-            layout=self.layout,
-            BM=block.m,
-            BN=block.n,
-            BK=block.k,
-            waves_m=block.waves_m,
-            waves_n=block.waves_n,
-            splits=splits,
-            short_ends=block.short_ends,
-        )
-
-    @property
-    def with_short_ends(self) -> BlockJob:
-        """The same, where the loop may wait for loads."""
-        return replace(self, block=replace(self.block, short_ends=True))
-
-    @property
-    def waves(self) -> dict[str, int]:
-        """Along each dimension."""
-        return {"m": self.block.waves_m, "n": self.block.waves_n}
-
-    @property
-    def key(self) -> str:
-        """Of its cost in the store."""
-        return digest(["block", version(*_SOURCES), to_plain(self)])[:40]
+def block_spec(arch: str, dtype: str, block: Block, layout: str = "NT") -> GemmSpec:
+    """The kernel that a block is timed with; what comes out depends on nothing else."""
+    return GemmSpec(
+        arch=arch,
+        dtype=dtype,
+        out=out_type(dtype),
+        layout=layout,
+        BM=block.m,
+        BN=block.n,
+        BK=block.k,
+        waves_m=block.waves_m,
+        waves_n=block.waves_n,
+        short_ends=block.short_ends,
+    )
 
 
-def out_type(dtype: str) -> str:
-    """The type of C."""
-    return "bf16" if DTYPES[dtype] <= 1 else dtype
+def cost_key(spec: GemmSpec) -> str:
+    """Of its cost in the store."""
+    return digest(["block", version(*_SOURCES), to_plain(spec)])[:40]
 
 
 def blocks(dtype: str) -> Iterator[Block]:
@@ -101,33 +72,32 @@ def blocks(dtype: str) -> Iterator[Block]:
                 for row in ROW_BYTES:
                     for high, wide in GRIDS:
                         if high == wide or (high > wide) == (m > n):
-                            yield Block(m, n, int(row / DTYPES[dtype]), high, wide)
+                            yield Block(m, n, row * 8 // dtype_for(dtype).bits, high, wide)
 
 
 def bounds(
     arch: str, dtype: str, store: Store | None = None, layout: str = "NT"
-) -> dict[BlockJob, BlockCost]:
+) -> dict[GemmSpec, BlockCost]:
     """Every block that the chip can run, with what it takes at least; kept as one entry."""
     kept = Store.usual() if store is None else store
-    out = out_type(dtype)
-    jobs = [BlockJob(arch, dtype, out, block, layout) for block in blocks(dtype)]
-    key = digest(["bounds", version(*_SOURCES), to_plain(jobs)])[:40]
+    jobs = {block: block_spec(arch, dtype, block, layout) for block in blocks(dtype)}
+    key = digest(["bounds", version(*_SOURCES), to_plain(list(jobs.values()))])[:40]
     found = kept.load(key, lambda entry: _bounds(entry, jobs))
     if found is None:
-        costs = [(job, _bound(job)) for job in jobs]
-        rows = [[to_plain(job), to_plain(cost)] for job, cost in costs if cost is not None]
+        costs = [(block, _bound(job)) for block, job in jobs.items()]
+        rows = [[to_plain(block), to_plain(cost)] for block, cost in costs if cost is not None]
         if not rows:
-            _lowered(jobs[0])  # which says why there are none
+            _lowered(next(iter(jobs.values())))  # which says why there are none
         kept.write(key, {"bounds": rows})
         found = _bounds({"bounds": rows}, jobs)
     return found
 
 
-def _bounds(entry: dict[str, Any], jobs: list[BlockJob]) -> dict[BlockJob, BlockCost]:
-    found = {from_plain(BlockJob, job): _cost(cost) for job, cost in entry["bounds"]}
-    if not found or not found.keys() <= set(jobs):
+def _bounds(entry: dict[str, Any], jobs: Mapping[Block, GemmSpec]) -> dict[GemmSpec, BlockCost]:
+    found = {from_plain(Block, block): _cost(cost) for block, cost in entry["bounds"]}
+    if not found or not found.keys() <= jobs.keys():
         raise ConfigError("bounds of other blocks", field="store")
-    return found
+    return {jobs[block]: cost for block, cost in found.items()}
 
 
 def _cost(plain: object) -> BlockCost:
@@ -144,10 +114,10 @@ def checked_cost(cost: BlockCost) -> BlockCost:
     return cost
 
 
-def _bound(job: BlockJob) -> BlockCost | None:
+def _bound(job: GemmSpec) -> BlockCost | None:
     """What no order of it can beat; None where it cannot be lowered or is not worth it."""
-    target, block = target_for(job.arch), job.block
-    row = int(block.k * DTYPES[job.dtype])
+    target, block = job.target, job.block
+    row = job.element.bytes(block.k)
     staged = 2 * (block.m + block.n) * row
     if staged > target.lds_bytes or (row < LINE_BYTES and 2 * staged <= target.lds_bytes):
         return None
@@ -161,12 +131,12 @@ def _bound(job: BlockJob) -> BlockCost | None:
     return BlockCost(float(cycles), LEAST_ENDS, float(matrix_cycles(lowered)), unit)
 
 
-def _lowered(job: BlockJob) -> Lowered:
-    loop = job.spec().loop()
-    return lower(loop.meaning, target_for(job.arch), loop.ops, loop.staged, job.waves)
+def _lowered(job: GemmSpec) -> Lowered:
+    loop = job.loop()
+    return lower(loop.meaning, job.target, loop.ops, loop.staged, job.waves)
 
 
-def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
+def time_block(job: GemmSpec, store: Store | None = None) -> BlockCost | None:
     """Derive, prove and simulate; None where no order fits. Kept."""
     kept = Store.usual() if store is None else store
     known, cost = known_block(job, kept)
@@ -174,10 +144,10 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
         return cost
     try:
         derived = derive(
-            job.spec().loop(),
-            target_for(job.arch),
+            job.loop(),
+            job.target,
             job.waves,
-            short_ends=job.block.short_ends,
+            short_ends=job.short_ends,
             keep_interrupted=False,
             store=kept,
         )
@@ -187,33 +157,33 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
         warnings.warn(f"{job.block} for {job.arch} is left out: {error}", stacklevel=2)
         derived = None
     cost = None if derived is None else cost_of(derived, job)
-    kept.write(job.key, {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)})
+    kept.write(
+        cost_key(job), {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)}
+    )
     return cost
 
 
-def known_block(job: BlockJob, store: Store | None = None) -> tuple[bool, BlockCost | None]:
+def known_block(job: GemmSpec, store: Store | None = None) -> tuple[bool, BlockCost | None]:
     """Whether it has been timed, and what came out."""
     kept = Store.usual() if store is None else store
-    found = kept.load(job.key, lambda e: (None if e["cost"] is None else _cost(e["cost"]),))
+    found = kept.load(cost_key(job), lambda e: (None if e["cost"] is None else _cost(e["cost"]),))
     return (False, None) if found is None else (True, found[0])
 
 
-def entries(job: BlockJob, store: Store) -> dict[str, dict[str, Any]]:
+def entries(job: GemmSpec, store: Store) -> dict[str, dict[str, Any]]:
     """What the store holds of a block that was timed: its cost and its program."""
-    derived = derived_key(
-        job.spec().loop(), target_for(job.arch), job.waves, short_ends=job.block.short_ends
-    )
-    found = {key: store.read(key) for key in (derived, job.key)}
+    derived = derived_key(job.loop(), job.target, job.waves, short_ends=job.short_ends)
+    found = {key: store.read(key) for key in (derived, cost_key(job))}
     return {key: entry for key, entry in found.items() if entry is not None}
 
 
-def cost_of(derived: Derived, job: BlockJob) -> BlockCost:
+def cost_of(derived: Derived, job: GemmSpec) -> BlockCost:
     """The cycles of a proved program, with those of its ends beyond the iterations."""
     program, block = derived.program, job.block
     step = program.step
     count = program.iterations.at(program.min_trips) + step * SIMULATED_TRIPS
     trace = simulate(program, iterations=count)
-    written = block.m * block.n * dtype_for(job.out).bits // 8
+    written = block.m * block.n * job.out_element.bits // 8
     store = written / program.target.store_bytes_per_clk.value
     ends = trace.total_cycles - count * derived.cycles - store
     least = program.iterations.at(program.min_trips)

@@ -16,12 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, version
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.judge.simulate.whole_gpu import BlockCost
-from pipeloom.tuning.candidates import BlockJob, entries, time_block
+from pipeloom.tuning.candidates import entries, time_block
 
-Done = tuple[BlockJob, BlockCost | None]
+Done = tuple[GemmSpec, BlockCost | None]
 MOST_DEATHS = 3
 """Of workers with the same job: more are the job's fault."""
 
@@ -34,7 +35,7 @@ class Engine(Protocol):
         """How many jobs it does at a time."""
         ...
 
-    def submit(self, job: BlockJob) -> None:
+    def submit(self, job: GemmSpec) -> None:
         """Begin a job, or queue it."""
         ...
 
@@ -54,9 +55,9 @@ class Inline:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._jobs: list[BlockJob] = []
+        self._jobs: list[GemmSpec] = []
 
-    def submit(self, job: BlockJob) -> None:
+    def submit(self, job: GemmSpec) -> None:
         """Queue it."""
         self._jobs.append(job)
 
@@ -76,16 +77,16 @@ class Processes:
     def __init__(self, store: Store, workers: int | None = None) -> None:
         self._store = store
         self._count = workers or os.cpu_count() or 1
-        self._deaths: dict[BlockJob, int] = {}
+        self._deaths: dict[GemmSpec, int] = {}
         self._pool = self._make_pool()
-        self._futures: dict[Future[BlockCost | None], BlockJob] = {}
+        self._futures: dict[Future[BlockCost | None], GemmSpec] = {}
 
     @property
     def workers(self) -> int:
         """As told, else one per core."""
         return self._count
 
-    def submit(self, job: BlockJob) -> None:
+    def submit(self, job: GemmSpec) -> None:
         """To a process that is free."""
         with _deaf_children():
             self._futures[self._pool.submit(time_block, job, self._store)] = job
@@ -94,7 +95,7 @@ class Processes:
         """The first that is done."""
         while True:
             ready, _ = wait(self._futures, return_when=FIRST_COMPLETED)
-            future = min(ready, key=lambda done: self._futures[done])
+            future = next(future for future in self._futures if future in ready)
             job = self._futures.pop(future)
             try:
                 return job, future.result()
@@ -114,7 +115,7 @@ class Processes:
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self._count, context, initializer=_follow_parent)
 
-    def _replace(self, jobs: list[BlockJob]) -> None:
+    def _replace(self, jobs: list[GemmSpec]) -> None:
         for job in jobs:
             self._deaths[job] = self._deaths.get(job, 0) + 1
             if self._deaths[job] > MOST_DEATHS:
@@ -177,14 +178,14 @@ class OnRay:
         cores = int(ray.cluster_resources().get("CPU", 1))
         self._count = workers or max(1, cores)
         self._task = ray.remote(max_retries=-1, num_cpus=1)(_on_node)
-        self._flying: dict[Any, BlockJob] = {}
+        self._flying: dict[Any, GemmSpec] = {}
 
     @property
     def workers(self) -> int:
         """As told, else one per core of the cluster."""
         return self._count
 
-    def submit(self, job: BlockJob) -> None:
+    def submit(self, job: GemmSpec) -> None:
         """To whichever node Ray chooses."""
         self._flying[self._task.remote(job)] = job
 
@@ -210,7 +211,7 @@ class OnRay:
         self._flying.clear()
 
 
-def _on_node(job: BlockJob) -> tuple[str, BlockCost | None, dict[str, dict[str, Any]]]:
+def _on_node(job: GemmSpec) -> tuple[str, BlockCost | None, dict[str, dict[str, Any]]]:
     """On a node: time the block there; what came out, and which pipeloom said so."""
     store = Store.usual()
     return version(), time_block(job, store), entries(job, store)

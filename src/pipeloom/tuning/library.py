@@ -66,10 +66,8 @@ def kernel_of(spec: GemmSpec, store: Store | None = None) -> LibraryKernel:
     """
     kept = Store.usual() if store is None else store
     made = gemm_kernel(spec)
-    all_ = [made.kernel, *(one.kernel for one in made.before.values())]
-    all_ += [] if made.then is None else [made.then]
-    codes = {_identifier(one.name): assemble(one).data for one in all_}
-    for one in {one.name: one for one in all_}.values():
+    codes = {_identifier(one.name): assemble(one).data for one in made.kernels}
+    for one in made.kernels:
         key = digest(["right", version("tuning/library.py"), one.text, codes[one.name].hex()])[:40]
         if kept.read(key) != {"right": one.name}:
             require_right(one)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 
+from pipeloom.declare.gemm_problem import GemmProblem
+from pipeloom.drive.gemm import GemmSpec
 from pipeloom.judge.simulate.whole_gpu import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.machine.gpus import Gpu
-from pipeloom.tuning.candidates import BlockJob
-from pipeloom.tuning.shapes import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ LEAST_ITERATIONS = 4
 class Ranked:
     """A block with the best way to use it for the problem; ``seconds`` as predicted."""
 
-    job: BlockJob
+    job: GemmSpec
     plan: Plan
     prediction: Prediction
 
@@ -48,7 +48,7 @@ class Ranked:
         return dict(self.prediction.parts)["latency of loads"] > 0
 
 
-def plans(gpu: Gpu, problem: Problem, job: BlockJob, ways: Ways) -> Iterator[Plan]:
+def plans(gpu: Gpu, problem: GemmProblem, job: GemmSpec, ways: Ways) -> Iterator[Plan]:
     """Ways to use a block: K in parts only where compute units would be idle."""
     block, cus = job.block, gpu.target.cus.value
     tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n) * problem.batches
@@ -61,7 +61,7 @@ def plans(gpu: Gpu, problem: Problem, job: BlockJob, ways: Ways) -> Iterator[Pla
 
 
 def best_use(
-    gpu: Gpu, problem: Problem, job: BlockJob, cost: BlockCost, ways: Ways = WRITTEN
+    gpu: Gpu, problem: GemmProblem, job: GemmSpec, cost: BlockCost, ways: Ways = WRITTEN
 ) -> Ranked:
     """The fastest of a block's plans."""
     best: Ranked | None = None
@@ -76,7 +76,7 @@ def best_use(
 
 
 def rank(
-    gpu: Gpu, problem: Problem, costs: Mapping[BlockJob, BlockCost], ways: Ways = WRITTEN
+    gpu: Gpu, problem: GemmProblem, costs: Mapping[GemmSpec, BlockCost], ways: Ways = WRITTEN
 ) -> list[Ranked]:
     """One plan for every block, the fastest first."""
     found = [best_use(gpu, problem, job, cost, ways) for job, cost in costs.items()]

@@ -19,21 +19,21 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.drive.gemm import GemmSpec, least_align
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction, copied_bytes
 from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.tuning.candidates import BlockJob, blocks, bounds, checked_cost, known_block, out_type
+from pipeloom.tuning.candidates import block_spec, blocks, bounds, checked_cost, known_block
 from pipeloom.tuning.engines import Engine, Inline
 from pipeloom.tuning.ranking import WRITTEN, Ranked, Ways, best_use, rank
-from pipeloom.tuning.shapes import Problem
 
 CLOSE = 1.005
 """A search ends where nothing left can be faster by more."""
 
-Known = dict[BlockJob, BlockCost | None]
+Known = dict[GemmSpec, BlockCost | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class BlockTrial:
 class Tuned:
     """The best plan of a problem, as far as it was searched, and how the search went."""
 
-    problem: Problem
+    problem: GemmProblem
     """What is computed: sizes, types, layout, batches, and what follows the sum."""
     chip: str
     """The GPU that it was tuned for."""
@@ -84,18 +84,20 @@ class Tuned:
         )
 
     @property
-    def job(self) -> BlockJob:
+    def job(self) -> GemmSpec:
         """Of its block, which the store has a program of."""
-        dtype, layout = self.problem.dtype, self.problem.layout
-        arch = gpu_for(self.chip).arch
-        return BlockJob(arch, dtype, out_type(dtype), self.plan.block, layout)
+        problem, arch = self.problem, gpu_for(self.chip).arch
+        return block_spec(arch, problem.dtype, self.plan.block, problem.layout)
 
     @property
     def spec(self) -> GemmSpec:
         """Of its kernel, with what follows the sum."""
         problem = self.problem
         spec = replace(
-            self.job.spec(self.plan.split), batched=problem.batches > 1, finish=problem.finish
+            self.job,
+            splits=self.plan.split,
+            batched=problem.batches > 1,
+            finish=problem.finish,
         )
         odd = copied_bytes(gpu_for(self.chip).target, self.problem)
         return replace(spec, align=least_align(spec)) if odd else spec
@@ -153,19 +155,19 @@ class BlockSearch:
     def __init__(
         self,
         gpu: Gpu,
-        problem: Problem,
-        least: Mapping[BlockJob, BlockCost],
+        problem: GemmProblem,
+        least: Mapping[GemmSpec, BlockCost],
         close: float,
         ways: Ways,
     ) -> None:
         self.gpu, self.problem, self.close, self.ways = gpu, problem, close, ways
         self.ranked = rank(gpu, problem, least, ways)
-        self._used: dict[BlockJob, Ranked | None] = {}
+        self._used: dict[GemmSpec, Ranked | None] = {}
 
-    def needed(self, known: Known, most: int) -> list[BlockJob]:
+    def needed(self, known: Known, most: int) -> list[GemmSpec]:
         """The next blocks to be timed; none if it is done."""
         best = float("inf")
-        missing: list[BlockJob] = []
+        missing: list[GemmSpec] = []
         for ranked in self.ranked:
             if ranked.prediction.seconds * self.close >= best or len(missing) >= most:
                 break
@@ -176,13 +178,13 @@ class BlockSearch:
                     best = min(best, used.prediction.seconds)
         return missing[:most]
 
-    def _tries(self, job: BlockJob, known: Known) -> Iterator[BlockJob]:
+    def _tries(self, job: GemmSpec, known: Known) -> Iterator[GemmSpec]:
         """A block with its fastest loop; where that waits for loads, with the shortest ends too."""
         yield job
         if job in known and (used := self.used(job, known)) is not None and used.waits:
-            yield job.with_short_ends
+            yield replace(job, short_ends=True)
 
-    def used(self, job: BlockJob, known: Known) -> Ranked | None:
+    def used(self, job: GemmSpec, known: Known) -> Ranked | None:
         """The best plan with a block that was timed."""
         if job not in self._used:
             cost = known[job]
@@ -233,7 +235,7 @@ class BlockSearch:
 
 
 def tune(
-    problems: Sequence[Problem],
+    problems: Sequence[GemmProblem],
     gpu: Gpu,
     *,
     engine: Callable[[], Engine] | None = None,
@@ -308,7 +310,7 @@ class _Runner:
         self.searches, self.engine, self.store = searches, engine, store
         self.deadline, self.tell = deadline, tell
         self.known: Known = {}
-        self.flying: set[BlockJob] = set()
+        self.flying: set[GemmSpec] = set()
         self.timed = 0
 
     def run(self) -> Generator[Tuned, None, None]:
@@ -372,19 +374,19 @@ class _Runner:
                         self.engine.submit(job)
 
 
-def _key(gpu: Gpu, problem: Problem, close: float, ways: Ways) -> str:
+def _key(gpu: Gpu, problem: GemmProblem, close: float, ways: Ways) -> str:
     sources = sorted(path.name for path in Path(__file__).parent.glob("*.py"))
     made_by = version(*(f"tuning/{name}" for name in sources))
     return digest(["tuned", made_by, gpu.chip, to_plain(problem), close, to_plain(ways)])[:40]
 
 
-def _kept(store: Store, gpu: Gpu, problem: Problem, close: float, ways: Ways) -> Tuned | None:
+def _kept(store: Store, gpu: Gpu, problem: GemmProblem, close: float, ways: Ways) -> Tuned | None:
     return store.load(
         _key(gpu, problem, close, ways), lambda entry: _predicted_again(entry, gpu, problem, ways)
     )
 
 
-def _predicted_again(entry: dict[str, Any], gpu: Gpu, problem: Problem, ways: Ways) -> Tuned:
+def _predicted_again(entry: dict[str, Any], gpu: Gpu, problem: GemmProblem, ways: Ways) -> Tuned:
     """What is kept, if it is of this problem and of a block of the space, predicted now."""
     found = from_plain(Tuned, entry)
     if found.problem != problem or found.chip != gpu.chip:

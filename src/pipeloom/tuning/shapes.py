@@ -9,102 +9,19 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.declare.products import LAYOUTS, PLAIN, Finish
+from pipeloom.declare.gemm_problem import PLAIN, Finish, GemmProblem
 from pipeloom.errors import SpecError
 from pipeloom.files import read_text
 from pipeloom.machine.dtypes import dtype_for
 
-DTYPES: Mapping[str, float] = MappingProxyType(
-    {"bf16": 2, "fp16": 2, "fp8": 1, "bf8": 1, "mxfp8": 1, "mxfp4": 0.5}
-)
-"""Element types of A and B, and their bytes, without block scales."""
-MOST = 1 << 31
+DTYPES = ("bf16", "fp16", "fp8", "bf8", "mxfp8", "mxfp4")
+"""Element types of A and B that kernels are tuned for."""
 TOKENS = (1024, 4096, 16384)
 """Rows of A where a model is named and nothing else is said."""
 
 _SIZES = re.compile(r"[-\dxX,;.\s]+")
 """What is meant to be a shape."""
 _SHAPE = re.compile(r"\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Problem:
-    """C[M, N] = op(A) @ op(B) with elements of ``dtype``, C with ``out_bytes`` each.
-
-    ``layout`` has a letter for A, stored as M x K (N) or K x M (T), and one for B, stored as K x N
-    (N) or N x K (T). There are ``batches`` of it, and ``finish`` is what is done with each.
-    """
-
-    m: int
-    n: int
-    k: int
-    dtype: str = "bf16"
-    out_bytes: int = 2
-    layout: str = "NT"
-    batches: int = 1
-    finish: Finish = PLAIN
-
-    def __post_init__(self) -> None:
-        for name in ("m", "n", "k", "batches"):
-            size = getattr(self, name)
-            if type(size) is not int or not 0 < size < MOST:
-                raise SpecError(
-                    f"{name.upper()} is {size!r}",
-                    hint=f"sizes are whole numbers from 1 to {MOST - 1}",
-                    field=name,
-                )
-        if self.dtype not in DTYPES:
-            raise SpecError(
-                f"dtype {self.dtype!r} is not one that kernels are tuned for",
-                hint=nearest(self.dtype, DTYPES),
-                field="dtype",
-            )
-        scale = dtype_for(self.dtype).scale
-        if scale is not None and self.k % scale.size:
-            raise SpecError(
-                f"K is {self.k}, and {scale.size} elements of {self.dtype} share a scale",
-                hint=f"pad it with zeros to {-(-self.k // scale.size) * scale.size}",
-                field="k",
-            )
-        if self.layout not in LAYOUTS:
-            raise SpecError(
-                f"layout {self.layout!r} is not one of A and B",
-                hint=f"one of: {', '.join(LAYOUTS)}",
-                field="layout",
-            )
-
-    @property
-    def rows(self) -> tuple[int, int]:
-        """Elements of a row of A, and of B, as they are stored."""
-        return (
-            self.k if self.layout[0] == "N" else self.m,
-            self.k if self.layout[1] == "T" else self.n,
-        )
-
-    @property
-    def reads_c(self) -> bool:
-        """Whether C is read as well as written."""
-        return self.finish.beta
-
-    @property
-    def flops(self) -> int:
-        """Multiplications and additions."""
-        return 2 * self.m * self.n * self.k * self.batches
-
-    @property
-    def element_bytes(self) -> float:
-        """Of an element of A or B."""
-        return DTYPES[self.dtype]
-
-    @property
-    def in_bytes(self) -> float:
-        """The same, with its share of a block scale."""
-        scale = dtype_for(self.dtype).scale
-        return self.element_bytes + (0 if scale is None else 1 / scale.size)
-
-    def __str__(self) -> str:
-        batches = f" x {self.batches}" if self.batches > 1 else ""
-        return f"{self.m}x{self.n}x{self.k}{batches}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +66,29 @@ def problems(
     layout: str = "NT",
     batches: int = 1,
     finish: Finish = PLAIN,
-) -> tuple[Problem, ...]:
+) -> tuple[GemmProblem, ...]:
     """Every problem that the words name, each once, in their order.
 
     A word is a shape (4096x4096x8192), a model, or a file of shapes.
     """
-    found: dict[Problem, None] = {}
+    if dtype not in DTYPES:
+        raise SpecError(
+            f"dtype {dtype!r} is not one that kernels are tuned for",
+            hint=nearest(dtype, DTYPES),
+            field="dtype",
+        )
+    found: dict[GemmProblem, None] = {}
     for word in asked:
         for m, n, k in _sizes(word, tokens):
-            problem = Problem(m, n, k, dtype, layout=layout, batches=batches, finish=finish)
-            found.setdefault(problem)
+            found.setdefault(GemmProblem(m, n, k, dtype, out_type(dtype), layout, batches, finish))
     if not found:
         raise SpecError("no shape is given", hint="for example 4096x4096x8192", field="shapes")
     return tuple(found)
+
+
+def out_type(dtype: str) -> str:
+    """The type of C."""
+    return "bf16" if dtype_for(dtype).bits <= 8 else dtype
 
 
 def _sizes(word: str, tokens: Sequence[int]) -> Iterable[tuple[int, int, int]]:

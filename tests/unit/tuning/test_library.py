@@ -26,7 +26,7 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.cli.main import main
-from pipeloom.declare.products import Finish
+from pipeloom.declare.gemm_problem import Finish, GemmProblem
 from pipeloom.drive.gemm import gemm_kernel
 from pipeloom.drive.store import Store
 from pipeloom.errors import ConfigError, ScheduleError
@@ -36,7 +36,6 @@ from pipeloom.machine.dtypes import BF16, E8M0, FP4
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.tuning import library
 from pipeloom.tuning.search import BlockTrial, Tuned
-from pipeloom.tuning.shapes import Problem
 from pipeloom.write.assemble import assemble_text
 
 Array = npt.NDArray[Any]
@@ -59,7 +58,7 @@ LISTENER = ctypes.CFUNCTYPE(
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library of two small kernels."""
     made = tmp_path_factory.mktemp("library") / "lib"
-    tuned = [_tuned(Problem(*shape), plan) for shape, plan in SHAPES.items()]
+    tuned = [_tuned(GemmProblem(*shape), plan) for shape, plan in SHAPES.items()]
     written = _write(tuned, made)
     assert sorted(written) == sorted(path for path in made.rglob("*") if path.is_file())
     return made
@@ -69,11 +68,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mx_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library of a kernel with block scales."""
     made = tmp_path_factory.mktemp("library") / "mx"
-    _write([_tuned(Problem(64, 64, 256, "mxfp4"), Plan(Block(64, 64, 256)))], made)
+    _write([_tuned(GemmProblem(64, 64, 256, "mxfp4"), Plan(Block(64, 64, 256)))], made)
     return made
 
 
-def _tuned(problem: Problem, plan: Plan) -> Tuned:
+def _tuned(problem: GemmProblem, plan: Plan) -> Tuned:
     cost = BlockCost(600.0, 1500.0, 512.0, "matrix unit")
     found = predict(GPU, problem, plan, cost)
     trial = BlockTrial(plan.block, found.seconds * 1e6, found.seconds * 1e6, cost.cycles)
@@ -359,7 +358,7 @@ def test_matrices_stored_the_other_way_round(
     compile_c: Callable[[Path, Path], None],
 ) -> None:
     """B as K x N; with a K that is not whole loads, one is copied by columns and one by rows."""
-    _write([_tuned(Problem(64, 64, 128, layout="NN"), Plan(BLOCK))], tmp_path)
+    _write([_tuned(GemmProblem(64, 64, 128, layout="NN"), Plan(BLOCK))], tmp_path)
     for k in (72, 71):
         a, right, out, expected = _inputs(40, 24, k)
         b = np.ascontiguousarray(right.T)
@@ -423,7 +422,7 @@ def test_batches_and_what_follows_the_sum(
     compile_c: Callable[[Path, Path], None],
 ) -> None:
     """Both launchers, against NumPy; C is read where it lies, and what is missing is refused."""
-    problem = Problem(40, 40, 136, batches=2, finish=FINISH)
+    problem = GemmProblem(40, 40, 136, batches=2, finish=FINISH)
     _write([_tuned(problem, Plan(BLOCK, 2))], tmp_path)
     rng = np.random.default_rng(5)
     m, n, k, alpha, beta = 40, 33, 72, 0.5, -2.0
@@ -584,7 +583,7 @@ def test_what_the_c_launcher_refuses(folder: Path, device: Device, launcher: cty
 
 
 def test_a_library_is_of_one_type(tmp_path: Path) -> None:
-    one = _tuned(Problem(96, 64, 128), Plan(BLOCK))
+    one = _tuned(GemmProblem(96, 64, 128), Plan(BLOCK))
     other = replace(one, chip="MI350X")
     with pytest.raises(ScheduleError, match="one chip, one type, one layout"):
         _write([one, other], tmp_path)
@@ -782,7 +781,7 @@ def test_exit_codes(
 def test_no_byte_of_a_kernel_comes_from_the_store(tmp_path: Path) -> None:
     """Whatever every entry says, the same code and the same record are written."""
     store = Store(tmp_path)
-    spec = _tuned(Problem(96, 64, 128), Plan(BLOCK)).spec
+    spec = _tuned(GemmProblem(96, 64, 128), Plan(BLOCK)).spec
     before = library.kernel_of(spec, store)
     for key in store.keys():  # noqa: SIM118
         entry = store.read(key) or {}

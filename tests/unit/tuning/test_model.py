@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.declare.products import Finish
+from pipeloom.declare.gemm_problem import Finish, GemmProblem
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, fastest, predict, traffic
 from pipeloom.machine.gpus import GPUS, gpu_for
-from pipeloom.tuning.shapes import Problem
 
 MI355X = gpu_for("MI355X")
 BIG = Block(256, 256, 64, 2, 4)
@@ -31,7 +30,7 @@ def _cost(block: Block) -> BlockCost:
 @settings(max_examples=60, deadline=None)
 @given(m=sizes, n=sizes, k=sizes, block=blocks, split=st.sampled_from((1, 2, 4)))
 def test_no_prediction_beats_the_machine(m: int, n: int, k: int, block: Block, split: int) -> None:
-    problem, plan, cost = Problem(m, n, k), Plan(block, split), _cost(block)
+    problem, plan, cost = GemmProblem(m, n, k), Plan(block, split), _cost(block)
     for gpu in GPUS:
         found = predict(gpu, problem, plan, cost)
         peak = gpu.clock_peak_ghz.value
@@ -49,7 +48,7 @@ def test_no_prediction_beats_the_machine(m: int, n: int, k: int, block: Block, s
 @settings(max_examples=60, deadline=None)
 @given(m=sizes, n=sizes, k=sizes, block=blocks)
 def test_a_slower_loop_is_never_faster(m: int, n: int, k: int, block: Block) -> None:
-    problem, cost = Problem(m, n, k), _cost(block)
+    problem, cost = GemmProblem(m, n, k), _cost(block)
     slower = replace(cost, cycles=1.3 * cost.cycles)
     for gpu in GPUS:
         assert predict(gpu, problem, Plan(block), slower).seconds >= predict(
@@ -61,22 +60,22 @@ def test_k_is_filled_up_to_whole_trips() -> None:
     """3 iterations, and then 6 at a time: of 64, that makes 69."""
     uneven = replace(FULL, least=3, step=6)
     assert [uneven.padded(n) for n in (1, 3, 4, 64)] == [3, 3, 9, 69]
-    problem = Problem(4096, 4096, 64 * 64)
-    as_many = predict(MI355X, Problem(4096, 4096, 69 * 64), Plan(BIG), FULL)
+    problem = GemmProblem(4096, 4096, 64 * 64)
+    as_many = predict(MI355X, GemmProblem(4096, 4096, 69 * 64), Plan(BIG), FULL)
     padded = predict(MI355X, problem, Plan(BIG), uneven)
     whole = predict(MI355X, problem, Plan(BIG), FULL)
     assert whole.seconds < padded.seconds <= 1.01 * as_many.seconds
 
 
 def test_one_workgroup_too_many_costs_a_round() -> None:
-    whole = predict(MI355X, Problem(4096, 4096, 4096), Plan(BIG), FULL)
-    more = predict(MI355X, Problem(4096, 4097, 4096), Plan(BIG), FULL)
+    whole = predict(MI355X, GemmProblem(4096, 4096, 4096), Plan(BIG), FULL)
+    more = predict(MI355X, GemmProblem(4096, 4097, 4096), Plan(BIG), FULL)
     assert (whole.rounds, more.rounds) == (1, 2)
     assert more.seconds > 1.5 * whole.seconds
 
 
 def test_batches_are_more_workgroups_and_as_much_more_of_everything() -> None:
-    one, many = Problem(2048, 2048, 2048), Problem(2048, 2048, 2048, batches=4)
+    one, many = GemmProblem(2048, 2048, 2048), GemmProblem(2048, 2048, 2048, batches=4)
     assert many.flops == 4 * one.flops
     alone, four = (predict(MI355X, p, Plan(BIG, 1, False), FULL) for p in (one, many))
     assert (alone.workgroups, alone.rounds) == (64, 1)
@@ -85,25 +84,25 @@ def test_batches_are_more_workgroups_and_as_much_more_of_everything() -> None:
     moved = [traffic(MI355X, p, Plan(BIG, 1, False)) for p in (one, many)]
     assert moved[1].fill == 4 * moved[0].fill
     assert moved[1].hbm == 4 * moved[0].hbm
-    added = Problem(2048, 2048, 2048, finish=Finish(beta=True))
+    added = GemmProblem(2048, 2048, 2048, finish=Finish(beta=True))
     assert traffic(MI355X, added, Plan(BIG)).hbm == moved[0].hbm + 2 * 2048**2
 
 
 def test_block_scales_are_read_too() -> None:
-    plain, scaled = (Problem(2048, 2048, 2048, dtype) for dtype in ("fp8", "mxfp8"))
+    plain, scaled = (GemmProblem(2048, 2048, 2048, dtype) for dtype in ("fp8", "mxfp8"))
     assert scaled.in_bytes == plain.in_bytes * 33 / 32
-    assert Problem(2048, 2048, 2048, "mxfp4").in_bytes == 17 / 32
+    assert GemmProblem(2048, 2048, 2048, "mxfp4").in_bytes == 17 / 32
     moved = [traffic(MI355X, problem, Plan(BIG)).fill for problem in (plain, scaled)]
     assert moved[1] == moved[0] * 33 / 32
 
 
 def test_few_tiles_want_k_in_parts() -> None:
-    few = Problem(512, 512, 65536)
+    few = GemmProblem(512, 512, 65536)
     assert (
         predict(MI355X, few, Plan(BIG, 16), FULL).seconds
         < predict(MI355X, few, Plan(BIG, 1), FULL).seconds / 4
     )
-    many = Problem(8192, 8192, 1024)
+    many = GemmProblem(8192, 8192, 1024)
     assert (
         predict(MI355X, many, Plan(BIG, 2), FULL).seconds
         > predict(MI355X, many, Plan(BIG, 1), FULL).seconds
@@ -112,21 +111,23 @@ def test_few_tiles_want_k_in_parts() -> None:
 
 def test_the_order_of_blocks_decides_what_l2_is_filled_with() -> None:
     # 32 tiles of an XCD as 4 x 8 have 12 panels of 256 rows, where a row of 32 would have 33.
-    square = Problem(8192, 8192, 8192)
+    square = GemmProblem(8192, 8192, 8192)
     ours, best = (traffic(MI355X, square, Plan(BIG, 1, b)) for b in (False, True))
     assert ours.fill == best.fill == 12 * 256 * 8192 * 2 * 32
-    odd = Problem(8192, 8192 + 256, 8192)
+    odd = GemmProblem(8192, 8192 + 256, 8192)
     ours, best = (traffic(MI355X, odd, Plan(BIG, 1, b)) for b in (False, True))
     assert best.fill < ours.fill < 1.2 * best.fill
-    large = Problem(65536, 65536, 4096)  # more than MALL holds: chip by chip, 8 x 32 tiles at once
+    large = GemmProblem(
+        65536, 65536, 4096
+    )  # more than MALL holds: chip by chip, 8 x 32 tiles at once
     ours, best = (traffic(MI355X, large, Plan(BIG, 1, b)) for b in (False, True))
     assert best.hbm < ours.hbm < 1.3 * best.hbm
 
 
 def test_power_limits_the_clock_of_large_products() -> None:
-    large = predict(MI355X, Problem(8192, 8192, 8192), Plan(BIG), FULL)
-    small = predict(MI355X, Problem(2048, 2048, 2048), Plan(BIG), FULL)
+    large = predict(MI355X, GemmProblem(8192, 8192, 8192), Plan(BIG), FULL)
+    small = predict(MI355X, GemmProblem(2048, 2048, 2048), Plan(BIG), FULL)
     assert large.limit == "power"
     assert large.clock_ghz < small.clock_ghz == MI355X.clock_peak_ghz.value
-    weaker = predict(gpu_for("MI350X"), Problem(8192, 8192, 8192), Plan(BIG), FULL)
+    weaker = predict(gpu_for("MI350X"), GemmProblem(8192, 8192, 8192), Plan(BIG), FULL)
     assert weaker.tflops < large.tflops

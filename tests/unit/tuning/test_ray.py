@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
+from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tuning.candidates import BlockJob, entries, known_block, time_block
+from pipeloom.tuning.candidates import block_spec, entries, known_block, time_block
 from pipeloom.tuning.engines import OnRay
 from pipeloom.tuning.search import tune
-from pipeloom.tuning.shapes import Problem
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'pipeloom[ray]'")
 
 JOBS = [
-    BlockJob("gfx950", "bf16", "bf16", Block(m, n, k))
+    block_spec("gfx950", "bf16", Block(m, n, k))
     for m, n, k in ((32, 32, 64), (32, 32, 128), (32, 64, 64), (64, 32, 64))
 ]
 
@@ -71,7 +71,7 @@ def test_tuned_on_a_cluster_as_alone(
     from pipeloom.tuning import candidates
 
     monkeypatch.setattr(candidates, "SIDES", (32,))
-    shapes, gpu = [Problem(64, 64, 512)], gpu_for("MI355X")
+    shapes, gpu = [GemmProblem(64, 64, 512)], gpu_for("MI355X")
     mine = Store(tmp_path / "mine")
     found = tune(shapes, gpu, engine=lambda: OnRay(mine, cluster.address), store=mine)
     assert found == tune(shapes, gpu, store=Store(tmp_path / "alone"))

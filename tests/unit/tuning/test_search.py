@@ -17,38 +17,39 @@ from typing import Any
 
 import pytest
 
+from pipeloom.declare.gemm_problem import GemmProblem
+from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import FILE, Store, digest
 from pipeloom.errors import InternalError, ScheduleError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.plain import to_plain
 from pipeloom.tuning import candidates, engines, search
-from pipeloom.tuning.candidates import BlockJob, bounds
+from pipeloom.tuning.candidates import block_spec, bounds, cost_key
 from pipeloom.tuning.engines import Done, Inline
 from pipeloom.tuning.ranking import rank
 from pipeloom.tuning.search import TuneProgress, tune
-from pipeloom.tuning.shapes import Problem
 
 GPU = gpu_for("MI355X")
 SIDES = (64, 128, 256)
-SHAPES = [Problem(2048, 2048, 2048), Problem(1000, 300, 4096), Problem(128, 8192, 512)]
+SHAPES = [GemmProblem(2048, 2048, 2048), GemmProblem(1000, 300, 4096), GemmProblem(128, 8192, 512)]
 
 
 @cache
-def _bounds() -> dict[BlockJob, BlockCost]:
+def _bounds() -> dict[GemmSpec, BlockCost]:
     return bounds(GPU.arch, "bf16", Store(None))
 
 
-def _timed(job: BlockJob) -> BlockCost | None:
+def _timed(job: GemmSpec) -> BlockCost | None:
     """Some cost above the bound that depends on the job alone; one block in eight fits nowhere."""
-    draw = random.Random(job.key).random()
-    least = _bounds()[replace(job, block=replace(job.block, short_ends=False))]
+    draw = random.Random(cost_key(job)).random()
+    least = _bounds()[replace(job, short_ends=False)]
     slow = BlockCost(least.cycles * (1 + draw / 5), 2000 * draw + 1200, least.matrix, least.unit)
     return None if draw > 7 / 8 else slow
 
 
-def _all_jobs() -> list[BlockJob]:
-    return [one for job in _bounds() for one in (job, job.with_short_ends)]
+def _all_jobs() -> list[GemmSpec]:
+    return [one for job in _bounds() for one in (job, replace(job, short_ends=True))]
 
 
 class Shuffled:
@@ -57,9 +58,9 @@ class Shuffled:
     def __init__(self, workers: int, seed: int) -> None:
         self.workers, self.seen = workers, 0
         self._draw = random.Random(seed)
-        self._jobs: list[BlockJob] = []
+        self._jobs: list[GemmSpec] = []
 
-    def submit(self, job: BlockJob) -> None:
+    def submit(self, job: GemmSpec) -> None:
         self._jobs.append(job)
 
     def next(self) -> Done:
@@ -83,7 +84,7 @@ def test_the_answer_is_the_best_of_all(tmp_path: Path) -> None:
     for one in found:
         fastest = rank(GPU, one.problem, costs)
         # Of a loop that waits for loads there is one with shorter ends.
-        short = [ranked.job.with_short_ends for ranked in fastest if ranked.waits]
+        short = [replace(ranked.job, short_ends=True) for ranked in fastest if ranked.waits]
         more = {job: cost for job in short if (cost := _timed(job)) is not None}
         best = rank(GPU, one.problem, {**costs, **more})[0]
         assert (one.plan, one.prediction) == (best.plan, best.prediction)
@@ -215,17 +216,19 @@ def test_a_changed_plan_is_made_again(
 def test_a_changed_cost_of_a_block_is_timed_again(tmp_path: Path, cost: object) -> None:
     store, job = Store(tmp_path), next(iter(_bounds()))
     whole = to_plain(_bounds()[job])
-    store.write(job.key, {"cost": {**whole, **cost} if isinstance(cost, dict) and cost else cost})
+    store.write(
+        cost_key(job), {"cost": {**whole, **cost} if isinstance(cost, dict) and cost else cost}
+    )
     with pytest.warns(UserWarning, match="is damaged"):
         assert candidates.known_block(job, store) == (False, None)
-    store.write(job.key, {"cost": whole})
+    store.write(cost_key(job), {"cost": whole})
     assert candidates.known_block(job, store) == (True, _bounds()[job])
 
 
 def test_bounds_of_other_blocks_are_not_taken(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    few = [BlockJob(GPU.arch, "bf16", "bf16", Block(64, 64, 64))]
-    rows = [[to_plain(job), to_plain(cost)] for job, cost in _bounds().items()]
+    few = {block: block_spec(GPU.arch, "bf16", block) for block in [Block(64, 64, 64)]}
+    rows = [[to_plain(job.block), to_plain(cost)] for job, cost in _bounds().items()]
     with pytest.raises(ScheduleError, match="other blocks"):
         candidates._bounds({"bounds": rows}, few)
     store.write("key", {"bounds": []})
@@ -263,7 +266,7 @@ def test_nothing_fits(tmp_path: Path) -> None:
 
 
 def test_a_block_is_timed_for_real_and_kept() -> None:
-    job = BlockJob("gfx950", "bf16", "bf16", Block(64, 64, 64))
+    job = block_spec("gfx950", "bf16", Block(64, 64, 64))
     store = Store.usual()
     cost = candidates.time_block(job, store)
     least = _bounds()[job]
@@ -284,14 +287,14 @@ def test_a_fault_of_ours_leaves_a_block_out(
         raise InternalError("a wrong program")
 
     monkeypatch.setattr(candidates, "derive", broken)
-    job = BlockJob("gfx950", "bf16", "bf16", Block(32, 32, 64))
+    job = block_spec("gfx950", "bf16", Block(32, 32, 64))
     with pytest.warns(UserWarning, match="is left out: a wrong program"):
         assert candidates.time_block(job, Store(tmp_path)) is None
     assert candidates.known_block(job, Store(tmp_path)) == (True, None)
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    job = BlockJob("gfx950", "bf16", "bf16", Block(32, 32, 64))
+    job = block_spec("gfx950", "bf16", Block(32, 32, 64))
     engine = engines.Processes(Store(tmp_path), 1)
     engine.submit(job)
     while not engine._pool._processes:
@@ -306,7 +309,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
 
 def test_a_worker_leaves_an_interrupt_to_its_parent(tmp_path: Path) -> None:
     """Ctrl-C reaches the whole group, and a worker may still be starting."""
-    job = BlockJob("gfx950", "bf16", "bf16", Block(32, 32, 64))
+    job = block_spec("gfx950", "bf16", Block(32, 32, 64))
     engine = engines.Processes(Store(tmp_path), 1)
     engine.submit(job)
     (process,) = engine._pool._processes.values()
@@ -323,11 +326,11 @@ from pathlib import Path
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.tuning import engines
-from pipeloom.tuning.candidates import BlockJob
+from pipeloom.tuning.candidates import block_spec
 
 engine = engines.Processes(Store(Path(sys.argv[1])), 2)
 for size in (32, 64):
-    engine.submit(BlockJob("gfx950", "bf16", "bf16", Block(size, 32, 64)))
+    engine.submit(block_spec("gfx950", "bf16", Block(size, 32, 64)))
 engine.next()
 print("working", flush=True)
 time.sleep(600)
@@ -352,13 +355,15 @@ from typing import Any
 from pipeloom.drive.store import Store, digest
 from pipeloom.plain import to_plain
 from pipeloom.tuning import engines, search
+from pipeloom.tuning.candidates import cost_key
 
 gpu, shapes, least, timed = pickle.loads(Path(sys.argv[1]).read_bytes())
 
 def slow(job, store):
     cost = timed[job]
     time.sleep(0.02)
-    store.write(job.key, {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)})
+    plain = None if cost is None else to_plain(cost)
+    store.write(cost_key(job), {"job": to_plain(job), "cost": plain})
     print("timed", flush=True)
     return cost
 

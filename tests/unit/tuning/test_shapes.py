@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.errors import ScheduleError
 from pipeloom.machine.gpus import GPUS, gpu_for
-from pipeloom.tuning.shapes import MODELS, Problem, problems
+from pipeloom.tuning.shapes import MODELS, problems
 
 
 def test_shapes_files_and_models(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_a_bad_line_is_named(tmp_path: Path) -> None:
 
 def test_sizes_are_whole_numbers() -> None:
     with pytest.raises(ScheduleError, match=r"N is 2\.5"):
-        Problem(1, 2.5, 3)  # type: ignore[arg-type]
+        GemmProblem(1, 2.5, 3)  # type: ignore[arg-type]
 
 
 def test_chips_by_name_and_architecture() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop
-from pipeloom.declare.fused import ACTIVATIONS, gemm_bias, gemm_gate, gemm_scaled
+from pipeloom.declare.activations import ACTIVATIONS
 from pipeloom.declare.kernels import gemm
+from pipeloom.declare.products import gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import ConfigError
 from pipeloom.judge.verify import proves

@@ -24,7 +24,7 @@ from benchmarks.llvm_passes import (
     successors,
 )
 from evidence.emit_cases import Case
-from pipeloom.declare.products import Finish
+from pipeloom.declare.gemm_problem import Finish
 from pipeloom.drive.gemm import GemmSpec
 
 pytestmark = pytest.mark.usefixtures("short_search")

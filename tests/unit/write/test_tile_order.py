@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeloom.declare import Loop
+from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.judge.simulate.whole_gpu import Block, Plan, traffic
 from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tuning.shapes import Problem
 from pipeloom.write import EmitError, EmittedKernel, Placing
 
 ORDERS = st.builds(
@@ -123,7 +123,7 @@ _OPS: dict[str, Callable[..., int]] = {
 def test_the_model_assumes_what_kernels_do(rows: int, columns: int) -> None:
     """Bytes into all L2s, workgroups being dispatched in turn and every XCD a round at a time."""
     gpu, block = gpu_for("MI355X"), Block(256, 256, 64)
-    problem = Problem(rows * block.m, columns * block.n, 4096)
+    problem = GemmProblem(rows * block.m, columns * block.n, 4096)
     order = TileOrder.of(GFX950, block.m, block.n)
     taken: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for number in range(rows * columns):

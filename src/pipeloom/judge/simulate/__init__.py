@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.judge.simulate.engine import simulate_programs
-from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, estimate_gemm
+from pipeloom.judge.simulate.estimate import Estimate, estimate_gemm
 from pipeloom.judge.simulate.instruction import Instruction, Kind, Unit, WaveProgram
 from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.simulate.run_stream import simulate_stream
@@ -20,7 +20,6 @@ __all__ = [
     "Cause",
     "Estimate",
     "Event",
-    "GemmProblem",
     "Instruction",
     "Kind",
     "Phase",

@@ -12,52 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, fastest, predict
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Product, fastest, predict
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.machine.target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class GemmProblem:
-    """C[M, N] = A[M, K] x B[N, K]^T; bytes per element may be fractional (fp4 is 0.5).
-
-    Block scales are not counted.
-    """
-
-    m: int
-    n: int
-    k: int
-    element_bytes: float = 2.0
-    out_bytes: float = 2.0
-    batches: int = 1
-    reads_c: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("m", "n", "k"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(
-                    f"GemmProblem.{name} = {getattr(self, name)}",
-                    hint="sizes are positive",
-                    field=name,
-                )
-
-    @property
-    def flops(self) -> int:
-        """Multiplications and additions."""
-        return 2 * self.m * self.n * self.k * self.batches
-
-    @property
-    def in_bytes(self) -> float:
-        """Of an element of A or B."""
-        return self.element_bytes
-
-    @property
-    def rows(self) -> tuple[int, int]:
-        """Of A and B: K elements."""
-        return self.k, self.k
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +57,7 @@ def traced_cost(trace: Trace, least: int, step: int, stored: float) -> BlockCost
 
 
 def estimate_gemm(
-    machine: Target, problem: GemmProblem, block: Block, cost: BlockCost, *, stored: bool = False
+    machine: Target, problem: Product, block: Block, cost: BlockCost, *, stored: bool = False
 ) -> Estimate:
     """TFLOPS of a problem from the cost of one block, at the clock that the power allows.
 

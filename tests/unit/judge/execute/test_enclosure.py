@@ -11,7 +11,7 @@ import pytest
 
 from pipeloom import pipeline
 from pipeloom.declare import Loop, Tensor, exp2, maximum, where
-from pipeloom.declare.fused import gemm_gate
+from pipeloom.declare.products import gemm_gate
 from pipeloom.judge.execute import Executor
 from pipeloom.judge.execute.enclosure import Enclosure, Sum, grid
 from pipeloom.judge.execute.truth import Array, Truth, truth_for

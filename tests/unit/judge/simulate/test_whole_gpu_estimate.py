@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.judge.simulate import Instruction, WaveProgram, simulate_programs, simulate_stream
-from pipeloom.judge.simulate.estimate import GemmProblem, estimate_gemm, stores_output, traced_cost
+from pipeloom.judge.simulate.estimate import estimate_gemm, stores_output, traced_cost
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tuning.shapes import Problem
 
 BLOCK = Block(256, 256, 64)
 COST = BlockCost(2000.0, 0.0, 2000.0, "matrix unit")
@@ -59,7 +59,7 @@ def test_it_is_what_tune_predicts_of_such_a_block() -> None:
     """Chip, cycles and plan being the same, so is every figure."""
     cost = replace(COST, ends=700.0)
     plan = Plan(BLOCK, blocked=False)
-    known = predict(gpu_for("gfx950"), Problem(4096, 4096, 4096), plan, cost)
+    known = predict(gpu_for("gfx950"), GemmProblem(4096, 4096, 4096), plan, cost)
     found = estimate_gemm(GFX950, CUBE, BLOCK, cost)
     assert found.tflops == pytest.approx(known.tflops)
     assert found.clock_ghz == pytest.approx(known.clock_ghz)

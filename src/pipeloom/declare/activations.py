@@ -1,0 +1,48 @@
+"""What a sum may go through when the loop has ended: relu, silu and gelu, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import log2, pi, sqrt
+from types import MappingProxyType
+
+from pipeloom.checks import nearest
+from pipeloom.declare.tensor import Tensor, exp2, maximum, rcp
+from pipeloom.errors import ConfigError
+
+LOG2_E = log2(2.718281828459045)
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0)."""
+    return maximum(x, 0.0)
+
+
+def silu(x: Tensor) -> Tensor:
+    """x / (1 + exp(-x))."""
+    return x * rcp(exp2(x * -LOG2_E) + 1.0)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3), which is x / (1 + e^-2u).
+
+    This form takes one exponential, and neither overflows nor cancels for any x.
+    """
+    cubed = (x * x * 0.044715 + 1.0) * x
+    return x * rcp(exp2(cubed * (-2.0 * LOG2_E * sqrt(2.0 / pi))) + 1.0)
+
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"none": lambda x: x, "relu": relu, "silu": silu, "gelu": gelu}
+)
+"""What a sum may go through, by name."""
+
+
+def activation_for(name: str) -> Callable[[Tensor], Tensor]:
+    """The activation of that name."""
+    found = ACTIVATIONS.get(name)
+    if found is None:
+        raise ConfigError(
+            f"activation is {name!r}", hint=nearest(name, ACTIVATIONS), field="activation"
+        )
+    return found
