@@ -3,7 +3,7 @@
     kernels/NAME.hsaco, .json      code objects, each with its contract
     dispatch.json                  shape -> kernel, with what the model predicts and its ranking
     pipeloom_gemm.h, .c            a launcher in C (and its table, pipeloom_gemm_table.h)
-    pipeloom_gemm.py               the same for Python objects with DLPack
+    pipeloom_gemm/                 the same for Python objects with DLPack
 
 Both launchers choose in the same way, and neither needs pipeloom.
 """
@@ -27,7 +27,7 @@ from pipeloom.errors import SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
-from pipeloom.tuning.binding import FORMAT, argument_bytes
+from pipeloom.tuning.binding.kernel_records import FORMAT, argument_bytes
 from pipeloom.tuning.search import Tuned
 from pipeloom.write import assemble
 
@@ -95,7 +95,8 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     here = files("pipeloom.tuning")
     for name in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
         contents[name] = (here / "launcher" / name).read_text(encoding="utf-8")
-    contents["pipeloom_gemm.py"] = (here / "binding.py").read_text(encoding="utf-8")
+    for name in ("__init__.py", "arrays.py", "kernel_records.py"):
+        contents[f"pipeloom_gemm/{name}"] = (here / "binding" / name).read_text(encoding="utf-8")
     written = {folder / name: contents[name] for name in sorted(contents)}
     write_files(written)
     return list(written)

@@ -6,15 +6,15 @@
     library.gemm(a, b, out, alpha=0.5, bias=v)       # where its kernels have alpha and a bias
     library.gemm(a, b, out, blocks_a=x, blocks_b=y)  # mxfp8, mxfp4: the scales of 32 along K
 
-``pipeloom library`` writes this file as it is: it needs Python and ROCm's libamdhip64.so, nothing
-else. The library's layout says how matrices are stored: NT means ``a`` as M x K and ``b`` as N x K,
-TN the other way round, ``a`` as K x M and ``b`` as K x N. Rows may have gaps. With three dimensions
-the first is the batch, in a library that was written for batches. The type is DLPack's;
+``pipeloom library`` writes this package as it is: it needs Python and ROCm's libamdhip64.so, and
+nothing else. The library's layout says how matrices are stored: NT means ``a`` as M x K and ``b``
+as N x K, TN the other way round, ``a`` as K x M and ``b`` as K x N. Rows may have gaps. With three
+dimensions the first is the batch, in a library that was written for batches. The type is DLPack's;
 of arrays that have no name for it (NumPy's uint16 for bf16, uint8 for fp8, and for pairs of fp4)
 ``dtype`` says it. A product whose K is cut takes two kernels and memory for its parts; one of rows
 that are not aligned copies them first, to memory too, which a library allocates once for every
 stream. What a kernel does not allow is refused before anything is launched. UNTESTED ON HARDWARE:
-kernels ran in an emulator, and this file against a stand-in for HIP.
+kernels ran in an emulator, and this package against a stand-in for HIP.
 """
 
 from __future__ import annotations
@@ -22,156 +22,20 @@ from __future__ import annotations
 import copy
 import ctypes
 import json
-import struct
 from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-FORMAT = "pipeloom-library-1"
-CPU, ROCM = 1, 10
-"""DLPack's devices: memory of the host, and of a ROCm GPU."""
-TYPES = {
-    (2, 16): "fp16",
-    (4, 16): "bf16",
-    (2, 32): "f32",
-    (10, 8): "fp8",
-    (11, 8): "fp8_fnuz",
-    (12, 8): "bf8",
-    (13, 8): "bf8_fnuz",
-    (14, 8): "e8m0",
-    (17, 4): "fp4",
-}
-"""DLPack's (code, bits)."""
-BITS = {name: bits for (_, bits), name in TYPES.items()}
-UNSIGNED = 1
-LARGEST = 1 << 31
-"""Sizes, and the bytes that a workgroup reaches of an array, stay below."""
-MOST_ALONG = 65535
-"""Workgroups along z (HIP, maxGridSize)."""
+from .arrays import CPU, ROCM, LibraryError, MatrixView, Vector
+from .kernel_records import FORMAT, MOST_ALONG, check, chosen, grid, packed, packed_place, within
+
+__all__ = ["Library", "LibraryError"]
+
 APART = 256
 """Bytes of which arrays in the memory of a stream begin at multiples."""
 _BUFFER, _SIZE, _END = 1, 2, 3
 """HIP_LAUNCH_PARAM_*: the arguments as one buffer."""
-
-
-class LibraryError(Exception):
-    """A product that the library cannot compute, or a HIP call that failed."""
-
-
-class MatrixView:
-    """Two or three dimensions of something with DLPack: address, rows, columns, batches, and the
-    elements between rows and batches."""
-
-    def __init__(self, array: Any, name: str, dtype: str | None) -> None:
-        self.device = int(array.__dlpack_device__()[0])
-        self._owner = array.__dlpack__()  # keeps the memory alive
-        tensor = _tensor(self._owner)
-        if tensor.ndim not in (2, 3):
-            raise LibraryError(f"{name} has {tensor.ndim} dimensions, not 2 or 3")
-        pairs = tensor.lanes if tensor.bits == 4 else 1
-        if tensor.lanes != pairs:
-            raise LibraryError(f"{name} has elements of {tensor.lanes} lanes")
-        first = tensor.ndim - 2
-        self.batches = int(tensor.shape[0]) if first else 1
-        self.rows, self.columns = (int(tensor.shape[first + axis]) for axis in (0, 1))
-        self.pitch, step = self.columns, 1
-        self.stride = self.rows * self.columns if first else 0
-        if tensor.strides:
-            self.pitch, step = (int(tensor.strides[first + axis]) for axis in (0, 1))
-            self.stride = int(tensor.strides[0]) if first else 0
-        if self.rows <= 1:
-            self.pitch = max(self.pitch, self.columns)
-        if (step != 1 and self.columns > 1) or self.pitch < self.columns:
-            raise LibraryError(
-                f"the rows of {name} are not contiguous: strides {self.pitch}, {step}"
-            )
-        self.dtype = TYPES.get((tensor.code, tensor.bits), "")
-        if dtype is not None and dtype != self.dtype:
-            bits = BITS.get(dtype, 0)
-            if tensor.code != UNSIGNED or max(bits, 8) != tensor.bits:
-                raise LibraryError(f"{name} is not {dtype}")
-            self.dtype, pairs = dtype, tensor.bits // bits
-        if not self.dtype:
-            raise LibraryError(
-                f"{name} has elements of DLPack type {tensor.code}, {tensor.bits} bits: say dtype="
-            )
-        self.bits = BITS[self.dtype]
-        self.columns, self.pitch = self.columns * pairs, self.pitch * pairs
-        self.stride *= pairs
-        self.address = int(tensor.data or 0) + int(tensor.byte_offset)
-
-    def aligned(self, count: int) -> bool:
-        """Whether rows and batches begin at multiples of so many bytes."""
-        steps = [self.pitch] * (self.rows > 1) + [self.stride] * (self.batches > 1)
-        return self.address % count == 0 and all(s * self.bits % (8 * count) == 0 for s in steps)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all batches, where they follow each other."""
-        return self.batches * self.stride * self.bits // 8
-
-
-class Vector(MatrixView):
-    """Numbers of f32, the same for every batch."""
-
-    def __init__(self, array: Any, name: str, length: int) -> None:
-        super().__init__(_Row(array), name, None)
-        if (self.rows, self.columns, self.dtype) != (1, length, "f32"):
-            raise LibraryError(f"{name} must be {length} numbers of f32")
-
-
-class _Row:
-    """An array of one dimension as a matrix of one row."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array[None]
-
-    def __dlpack_device__(self) -> Any:
-        return self._array.__dlpack_device__()
-
-    def __dlpack__(self) -> Any:
-        return self._array.__dlpack__()
-
-
-class _Tensor(ctypes.Structure):
-    """DLTensor."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-def _tensor(capsule: object) -> Any:
-    """What a capsule points to; one that is never taken out of it frees itself."""
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return _Tensor.from_address(pointer_of(capsule, b"dltensor"))
-
-
-def chosen(entries: list[dict[str, Any]], m: int, n: int, k: int) -> dict[str, Any]:
-    """The entry of a shape: its own, else the nearest; the C launcher chooses in the same way.
-
-    Nearest is the least product of ratios of the sizes, and of equals the first.
-    """
-    best, least = entries[0], float("inf")
-    for entry in entries:
-        far = 1.0
-        for size, other in ((m, entry["m"]), (n, entry["n"]), (k, entry["k"])):
-            size = max(size, 1)
-            far *= size / other if size > other else other / size
-        if far < least:
-            best, least = entry, far
-    return best
 
 
 class Library:
@@ -412,92 +276,3 @@ class Library:
             except OSError as error:
                 raise LibraryError(f"no HIP runtime here: {error}") from error
         return self._hip_found
-
-
-def check(
-    record: Mapping[str, Any], m: int, n: int, k: int | None, arrays: Mapping[str, MatrixView]
-) -> None:
-    """Refuse what the kernel's contract does not allow; ``k`` is None where it sums up slices."""
-    for name, size in (("m", m), ("n", n), ("k", k)):
-        if size is None:
-            continue
-        multiple = record["multiples"].get(name, 1)
-        if size >= LARGEST or size % multiple:
-            raise LibraryError(
-                f"{name} is {size}, and {record['kernel']} takes multiples of {multiple} below 2^31"
-            )
-    for name, matrix in arrays.items():
-        aligned = record["pitch_bytes"].get(name, 1)
-        if not matrix.aligned(aligned):
-            raise LibraryError(
-                f"the rows of {name} must begin at multiples of {aligned} bytes for "
-                f"{record['kernel']}"
-            )
-        layout = record.get("layout", "NT")
-        transposed = {"A": layout[0] == "T", "B": layout[1] == "N"}
-        tile = record["tile"]["n" if name.endswith("B") else "m"]
-        whole = transposed.get(name, False)
-        within(matrix, name, reached(record, matrix.rows) if whole else tile, whole)
-
-
-def within(matrix: MatrixView, name: str, rows: int, whole: bool = False) -> None:
-    """Refuse a matrix of which so many rows are further apart than offsets reach.
-
-    All of them lie below 2 GiB, whether they exist or not, and so does the end of those that exist,
-    or are taken to (``whole``).
-    """
-    exist = rows if whole else min(rows, matrix.rows)
-    far = max(exist, rows - 1) * matrix.pitch + matrix.columns
-    if matrix.pitch >= LARGEST or far * matrix.bits // 8 >= LARGEST:
-        raise LibraryError(f"a workgroup would reach over 2 GiB of {name}, rows past its end too")
-
-
-def reached(record: Mapping[str, Any], size: int) -> int:
-    """How far a kernel goes along K."""
-    least, step = record["reach"]["least"], max(record["reach"]["step"], 1)
-    return int(least + -(-max(size - least, 0) // step) * step)
-
-
-def packed_place(record: Mapping[str, Any], matrix: MatrixView, k: int) -> tuple[MatrixView, int]:
-    """Where a copy lies in aligned rows, and its elements before those of ``k`` along K.
-
-    It begins with zeros, so many that the copying kernel has whole trips; ``k`` are the last ones.
-    """
-    shared = 8 // min(matrix.bits, 8)
-    if not matrix.aligned(max(matrix.bits // 8, 1)):
-        raise LibraryError(f"rows of {matrix.dtype} must begin at whole elements and bytes")
-    reach = reached(record, matrix.columns // shared if record["along"] else matrix.rows)
-    place = copy.copy(matrix)
-    if record["along"]:
-        place.columns = place.pitch = reach * shared
-        skipped = place.columns - k
-    else:
-        place.rows, place.pitch = reach, -(-matrix.columns // record["line"]) * record["line"]
-        skipped = (reach - k) * place.pitch
-    place.stride, place.address = place.rows * place.pitch, 0
-    for one in (matrix, place):
-        within(one, "a matrix to be copied", record["tile"]["r"] if record["along"] else one.rows)
-    return place, skipped
-
-
-def grid(record: Mapping[str, Any], m: int, n: int, z: int) -> tuple[int, int, int]:
-    """Workgroups along x, y and z."""
-    return -(-n // record["tile"]["n"]), -(-m // record["tile"]["m"]), z
-
-
-def argument_bytes(record: Mapping[str, Any]) -> int:
-    """Of the argument buffer: whole pointers."""
-    end = max(int(argument["offset"] + argument["size"]) for argument in record["arguments"])
-    return -(-end // 8) * 8
-
-
-def packed(record: Mapping[str, Any], values: Mapping[str, float]) -> bytes:
-    """The argument buffer, as the kernel reads it."""
-    arguments = record["arguments"]
-    data = bytearray(argument_bytes(record))
-    for argument in arguments:
-        value = values[argument["name"]]
-        layout = "<Q" if argument["kind"] == "pointer" else {4: "<i", 8: "<q"}[argument["size"]]
-        layout = "<f" if isinstance(value, float) else layout
-        struct.pack_into(layout, data, argument["offset"], value)
-    return bytes(data)

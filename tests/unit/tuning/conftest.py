@@ -1,0 +1,81 @@
+"""Libraries on disk, both launchers, and the stand-in for HIP."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pipeloom.declare.gemm_problem import GemmProblem
+from pipeloom.judge.simulate.whole_gpu import Block, Plan
+from tests.unit.tuning.library_stand import (
+    HERE,
+    SHAPES,
+    Device,
+    load_launcher,
+    tuned_as,
+    write_quickly,
+)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of two small kernels."""
+    made = tmp_path_factory.mktemp("library") / "lib"
+    tuned = [tuned_as(GemmProblem(*shape), plan) for shape, plan in SHAPES.items()]
+    written = write_quickly(tuned, made)
+    assert sorted(written) == sorted(path for path in made.rglob("*") if path.is_file())
+    return made
+
+
+@pytest.fixture(scope="module")
+def mx_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of a kernel with block scales."""
+    made = tmp_path_factory.mktemp("library") / "mx"
+    write_quickly([tuned_as(GemmProblem(64, 64, 256, "mxfp4"), Plan(Block(64, 64, 256)))], made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def compile_c() -> Callable[[Path, Path], None]:
+    """The system's C compiler, or zig's, which assembling needs anyway."""
+    known = shutil.which("cc")
+    compiler = [known] if known else [sys.executable, "-m", "ziglang", "cc"]
+
+    def build(source: Path, target: Path) -> None:
+        flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        command = [*compiler, *flags, str(source), "-o", str(target), "-ldl"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def device(
+    tmp_path_factory: pytest.TempPathFactory, compile_c: Callable[[Path, Path], None]
+) -> Device:
+    path = tmp_path_factory.mktemp("hip") / "libfakehip.so"
+    compile_c(HERE / "fake_hip.c", path)
+    return Device(ctypes.CDLL(str(path)))
+
+
+@pytest.fixture(scope="module")
+def launcher(folder: Path, compile_c: Callable[[Path, Path], None]) -> ctypes.CDLL:
+    """The C launcher, compiled without anything of ROCm."""
+    return load_launcher(folder, compile_c)
+
+
+@pytest.fixture(scope="module")
+def binding(folder: Path) -> ModuleType:
+    """The Python module, as it lies in the library."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        return importlib.import_module("pipeloom_gemm")
