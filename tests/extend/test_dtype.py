@@ -1,4 +1,6 @@
-"""Element types that nobody ships: four bits without a mantissa, plain and in blocks of 16."""
+"""Element types that nobody ships, of four bits: one whose products run, and two that none has.
+
+The two have no mantissa, one of them in blocks of 16: no instruction takes them."""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 import pipeloom as pl
 
+E2M1 = pl.DType("acme_e2m1", exponent=2, mantissa=1, bias=1)
 E3M0 = pl.DType("acme_e3m0", exponent=3, mantissa=0, bias=3)
 BLOCKS = pl.DType("acme_mx", exponent=3, mantissa=0, bias=3, scale=pl.BlockScale(16))
 GFX950 = pl.target_for("gfx950")
@@ -18,18 +21,22 @@ QUICK = pl.Exact(work_limit=1.0)
 MULTIPLIES = replace(
     GFX950,
     arch="acme2",
+    processor="gfx950",
     matrix_ops=(
         *GFX950.matrix_ops,
-        pl.MatrixOp(
-            16,
-            16,
-            128,
-            E3M0.name,
-            pl.Fact(8, "cycles", pl.FactKind.ASSUMED, "made up for a test"),
+        *(
+            pl.MatrixOp(
+                16,
+                16,
+                128,
+                dtype.name,
+                pl.Fact(8, "cycles", pl.FactKind.ASSUMED, "made up for a test"),
+            )
+            for dtype in (E2M1, E3M0)
         ),
     ),
 )
-"""A chip with a matrix instruction for the type."""
+"""A chip with a matrix instruction for the types."""
 
 
 def column_sum(dtype: pl.DType) -> pl.Loop:
@@ -89,6 +96,22 @@ def test_streams_of_it(dtype: pl.DType) -> None:
     assert pl.simulate(program).steady_cycles_per_iteration > 0
     assert pl.Program.from_json(program.to_json()) == program
     with pytest.raises(pl.EmitError, match=f"X is {dtype}.*, which kernels cannot load or store"):
+        pl.emit(program)
+
+
+@pytest.mark.parametrize("sizes", [{"m": 32, "n": 32}, {"m": 45, "n": 37}], ids=str)
+def test_products_of_a_type_of_ones_own_run(sizes: dict[str, int]) -> None:
+    """The instruction is told the format, and the format is that of e2m1, whoever named it."""
+    program = pl.pipeline(gemm(E2M1), MULTIPLIES, waves=4, depth=2, strategy=QUICK)
+    assert pl.verify(program).proved
+    emitted = pl.emit(program)
+    trial = pl.run(emitted, sizes={**sizes, "k": emitted.k_min + emitted.k_step})
+    assert trial.ok, trial.summary()
+
+
+def test_no_format_is_guessed_for_products() -> None:
+    program = pl.pipeline(gemm(E3M0), MULTIPLIES, waves=4, depth=2, strategy=QUICK)
+    with pytest.raises(pl.EmitError, match="acme2 has no matrix instruction for"):
         pl.emit(program)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,33 @@ def test_only_public_names(path: Path) -> None:
 
 
 def test_every_kind_of_extension_is_here() -> None:
-    kinds = ("chip", "dtype", "op", "kernel", "schedule", "strategy", "exporter")
+    kinds = ("chip", "dtype", "op", "kernel", "family", "schedule", "strategy", "exporter")
     assert {path.stem for path in FILES} == {f"test_{kind}" for kind in kinds}
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("chip", "a chip of a known family, to machine code that runs"),
+        ("dtype", "a type of less than a byte, whose products run"),
+        ("family", "a kernel family with a reduction of its own"),
+    ],
+)
+def test_how_many_files_it_takes(kind: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The module and what it imports of ours but pipeloom; that it runs is what it asserts."""
+    path = Path(__file__).with_name(f"test_{kind}.py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    others = OUTSIDE | sys.stdlib_module_names | {"pipeloom"}
+    files = {path.stem, *(n for n in _imported(tree) if n.split(".")[0] not in others)}
+    with capsys.disabled():
+        print(f"\n{what}: {len(files)} file ({path.name}), none of pipeloom's changed")
+    assert files == {path.stem}
+    runs = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "run"]
+    assert any(isinstance(n.value, ast.Name) and n.value.id == "pl" for n in runs)
+    assert any(
+        isinstance(n, ast.Assert) and isinstance(n.test, ast.Attribute) and n.test.attr == "ok"
+        for n in ast.walk(tree)
+    )
 
 
 @pytest.mark.parametrize(("kernel", "most"), [(pl.kernels.gemm, 20), (pl.kernels.row_sum, 15)])

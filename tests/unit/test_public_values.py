@@ -84,11 +84,6 @@ def test_every_name_of_the_specification_is_public(name: str) -> None:
     assert hasattr(pipeloom, name)
 
 
-def test_all_names_exist_once() -> None:
-    assert len(set(pipeloom.__all__)) == len(pipeloom.__all__)
-    assert all(hasattr(pipeloom, name) for name in pipeloom.__all__)
-
-
 VALUES = [getattr(pipeloom, name) for name in pipeloom.__all__]
 DATACLASSES = [v for v in VALUES if isinstance(v, type) and is_dataclass(v)]
 

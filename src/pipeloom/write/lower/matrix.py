@@ -8,8 +8,10 @@ block scales it takes, of each operand, a register with the scale of the lane's 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.dtypes import FP4, DType
 from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.program import Access, Work
 from pipeloom.program.tiles import Box, Range
@@ -32,6 +34,9 @@ NAMES = {
 """Element type -> what the assembler calls it in the names of matrix instructions."""
 FORMATS = {"fp8": 0, "bf8": 1, "fp4": 4}
 """cbsz and blgp of the f8f6f4 instructions, which take any two (CDNA4 ISA, "F8F6F4")."""
+TOLD = (FP4,)
+"""Types that only those instructions take. Their format is an operand, so a type of one's own with
+the same bits is multiplied as well; what 8 bits mean depends on the chip, and goes by name."""
 
 
 def plan_matmul(context: Context, work: Work) -> Write:
@@ -249,6 +254,12 @@ def _tile(context: Context, access: Access, work: Work, *kinds: str) -> Register
     return tile
 
 
+def _assembler_name(dtype: DType) -> str | None:
+    """What the assembler calls a type, None where it has no word for it."""
+    alike = (known.name for known in TOLD if replace(dtype, name=known.name) == known)
+    return NAMES.get(dtype.name) or next(alike, None)
+
+
 def _instruction(
     context: Context,
     work: Work,
@@ -259,14 +270,16 @@ def _instruction(
 ) -> tuple[MatrixOp, str, list[str]]:
     """The matrix instruction, its name and formats; raises ``EmitError`` where there is none."""
     target = context.target
-    types = [t.resource.type.dtype.name for t in (left, right)]
+    dtypes = [t.resource.type.dtype for t in (left, right)]
+    types = [dtype.name for dtype in dtypes]
+    names = [name for dtype in dtypes if (name := _assembler_name(dtype)) is not None]
     numbers = [dict(t.resource.layout.numbers) for t in (left, right, result) if t.resource.layout]
     sides = {n["side"] for n in numbers}
     depths = {n["depth"] for n in numbers if "depth" in n}
     known = [op for op in target.matrix_ops if op.multiplies(*types, scaled=scaled)]
     if (
         not known
-        or not set(types) <= NAMES.keys()
+        or len(names) < len(types)
         or left.run_bytes != right.run_bytes
         or len(sides) != 1
         or len(depths) != 1
@@ -282,7 +295,7 @@ def _instruction(
         )
     side, depth = sides.pop(), depths.pop()
     # The instruction takes the operand of the result's columns first.
-    first, second = NAMES[types[1]], NAMES[types[0]]
+    second, first = names
     for op in known:
         stem = f"v_mfma_{'scale_' if scaled else ''}f32_{op.m}x{op.n}x{op.k}"
         if (op.m, op.n, op.k) != (side, side, depth):
