@@ -48,7 +48,7 @@ def main() -> None:
     header = ("kernel", "dtype", "emit ms", "(CPU ms)", "assemble ms", "sum ms", "lines", "run s")
     print("{:14} {:6} {:>8} {:>8} {:>12} {:>8} {:>7} {:>7}".format(*header))
     for name, dtype in CASES:
-        program = emit(EmitJob(Source(name), dtype=dtype)).program
+        program = emit(EmitJob(Source(name, dtype=dtype))).program
         cpu = time.process_time()
         emit_time, emitted = timed(lambda p=program: emit_program(p))  # type: ignore[misc]
         cpu = (time.process_time() - cpu) / REPEATS

@@ -11,12 +11,11 @@ from __future__ import annotations
 import platform
 import time
 
-from pipeloom.drive.emitting import EmitJob, emission_subject
+from pipeloom.drive.emitting import EmitJob, open_to_emit
 from pipeloom.drive.forms import choose_form
 from pipeloom.drive.loops import GRIDS, GemmTileSpec
 from pipeloom.drive.programs import simulate
 from pipeloom.drive.sources import Source
-from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.show.step_rows import advance
 
 TYPES = ("bf16", "fp8")
@@ -41,11 +40,10 @@ def main() -> None:
         print(f"{name:34} {figures}")
     for name in ("ping_pong", "four_wave"):
         for dtype in TYPES:
-            subject = emission_subject(EmitJob(Source(name), dtype=dtype))
-            assert isinstance(subject, ScheduleSubject)
-            form = choose_form(subject).form
+            opened = open_to_emit(EmitJob(Source(name, dtype=dtype)))
+            form = choose_form(opened).form
             assert form.cycles is not None
-            tiles = advance(subject.form(form.sync, form.reorder))
+            tiles = advance(opened.program(form.sync, form.reorder))
             what = f"{name} gfx950 {dtype}, {form.label}"
             print(f"{what:34} {'':15} {form.cycles / tiles:12.0f}")
 

@@ -205,7 +205,7 @@ def _unproved(case: Case, words: list[str], place: Path) -> str:
 
 
 def _runs_wrong(path: Path, place: Path) -> str:
-    from pipeloom.drive.subjects import open_source
+    from pipeloom.drive.opening import open_source
     from pipeloom.errors import ScheduleError
     from pipeloom.judge.execute import execute
 

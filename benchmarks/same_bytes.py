@@ -44,7 +44,7 @@ def derived(loop: Loop, waves: int, arch: str = "gfx950", **how: Any) -> Make:
 
 def schedule(name: str, dtype: str = "bf16") -> Make:
     """One of the specification's, in the form that is emitted."""
-    return lambda: emit(EmitJob(Source(name), dtype=dtype)).program
+    return lambda: emit(EmitJob(Source(name, dtype=dtype))).program
 
 
 KERNELS: dict[str, Make] = {

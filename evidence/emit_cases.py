@@ -24,14 +24,12 @@ from pipeloom.drive.loops import (
     GemmTileSpec,
     RmsNormSpec,
     SoftmaxSpec,
-    element_type,
 )
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
-from pipeloom.reference.sized import sized
 from pipeloom.write import EmittedKernel, Placing, emit_program
 from pipeloom.write.launch import Launch
 from pipeloom.write.lower.emit import ProgramJudge
@@ -129,8 +127,7 @@ class Case:
         made = _proved(self.schedule, self.shape, ELEMENT_BYTES[self.dtype])
         assert made.geometry is not None
         chip = target_for(self.target)
-        lifted = lift(made, target=chip)
-        return sized(lifted, made.geometry, element_type(self.dtype, chip), self.out_dtype)
+        return lift(made, target=chip, dtype=self.dtype, out=self.out_dtype)
 
     def emit(self, program: Program | None = None, judge: ProgramJudge = verify) -> EmittedKernel:
         """The kernel of its program, or of another one."""

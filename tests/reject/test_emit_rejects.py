@@ -137,7 +137,7 @@ def test_targets_and_types() -> None:
 def test_a_schedule_of_one_chip_for_another() -> None:
     compiled = replace(proved_schedule("ping_pong", "bf16", TILE), arch="gfx950")
     with pytest.raises(SpecError, match="was compiled for gfx950, but the target is gfx942"):
-        emit(EmitJob(Source(compiled), target="gfx942"))
+        emit(EmitJob(Source(compiled, arch="gfx942")))
 
 
 def test_a_schedule_without_a_tile_or_with_another() -> None:

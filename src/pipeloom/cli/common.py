@@ -15,11 +15,13 @@ from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.deriving import Progress
+from pipeloom.drive.loops import SHORT, SHORT_OPTIONS
+from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.sources import FORMS, Source
-from pipeloom.drive.subjects import Subject, lacks_tile, open_source
 from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import TARGETS
+from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
 
@@ -29,11 +31,11 @@ def add_source(
     *,
     compiled: bool = False,
     required: bool = True,
-    attention: bool = True,
+    short: bool = True,
 ) -> None:
     """``NAME|SPEC``, ``--set`` and ``--waves``; with ``compiled`` also what ``compile`` wrote.
 
-    ``attention`` adds what is short for its settings, where the command takes it.
+    ``short`` adds what is short for settings of some loop, where the command takes it.
     """
     text = (
         "what is shipped (pipeloom list), a .json or .toml spec file, or a declaration of your "
@@ -60,13 +62,21 @@ def add_source(
         metavar="N",
         help="waves of a loop (gemm_tile, attention, or my.py:name): default 4, of attention 8",
     )
-    if attention:
-        group = parser.add_argument_group("attention")
-        for name, more, text in (
-            ("d", {"metavar": "N", "type": int}, "the head dimension: short for --set d=N"),
-            ("causal", {"action": "store_true", "default": None}, "short for --set causal=true"),
-        ):
-            group.add_argument(f"--{name}", help=text, **more)
+    if short:
+        _add_short(parser)
+
+
+def _add_short(parser: argparse.ArgumentParser) -> None:
+    """What is short for a setting, in a group for each loop that has such."""
+    owners = dict.fromkeys(owner for owner, _ in SHORT_OPTIONS.values())
+    groups = {owner: parser.add_argument_group(owner) for owner in owners}
+    for name, (owner, one) in SHORT_OPTIONS.items():
+        more: dict[str, Any] = {"metavar": "N", "type": type(one.default)}
+        value = "N"
+        if isinstance(one.default, bool):
+            more, value = {"action": "store_true", "default": None}, "true"
+        text = ": ".join(filter(None, (one.metadata[SHORT], f"short for --set {name}={value}")))
+        groups[owner].add_argument(f"--{name}", help=text, **more)
 
 
 def add_launch(parser: argparse.ArgumentParser) -> None:
@@ -160,35 +170,35 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
         if hasattr(arguments, name)
     }
     told = search_teller(arguments) if sys.stderr.isatty() else note_search
-    settings = (*arguments.settings, *_attention_settings(arguments))
+    settings = (*arguments.settings, *_short_settings(arguments))
     source = Source(arguments.source, settings, progress=told, **{**given, **changes})
     if source.reorder and source.sync in (None, "reference"):
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     return source
 
 
-def _attention_settings(arguments: argparse.Namespace) -> Iterator[str]:
-    """``--d`` and ``--causal`` as settings; refused where a shipped name has no such key."""
-    for name in ("d", "causal"):
+def _short_settings(arguments: argparse.Namespace) -> Iterator[str]:
+    """Options of some loop as settings; refused where a shipped name has no such key."""
+    for name, (owner, _) in SHORT_OPTIONS.items():
         value = getattr(arguments, name, None)
         if value is None:
             continue
         form = FORMS.get(str(arguments.source))
         if form is not None and name not in {one.name for one in fields(form)}:
-            raise UsageError(f"--{name} is for attention, and {arguments.source} is none")
+            raise UsageError(f"--{name} is for {owner}, and {arguments.source} is none")
         yield f"{name}={json.dumps(value)}"
 
 
-def opened(arguments: argparse.Namespace) -> Subject:
+def opened(arguments: argparse.Namespace) -> Opened:
     """What the arguments name; the best so far where Ctrl-C ended the search."""
-    subject = open_source(source_of(arguments), keep_interrupted=True)
-    say((*subject.arch_unused(), *subject.notes()))
-    return subject
+    found = open_source(source_of(arguments), keep_interrupted=True)
+    say((*found.arch_unused(), *found.notes()))
+    return found
 
 
-def exit_code(subject: Subject) -> int:
+def exit_code(found: Opened) -> int:
     """130 where Ctrl-C ended the search for it, and this is only the best so far."""
-    if not subject.interrupted:
+    if not found.interrupted:
         return 0
     print("interrupted", file=sys.stderr)
     return INTERRUPTED_CODE
@@ -231,24 +241,24 @@ def say(notes: Iterable[str]) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def say_untiled(compiled: CompiledSchedule) -> None:
+def say_untiled(written: CompiledSchedule | Program) -> None:
     """Warn, where a schedule is written that could have a tile and has none."""
-    if lacks_tile(compiled):
+    if isinstance(written, CompiledSchedule) and lacks_tile(written):
         needed = "add --dtype bf16"
         say((f"no tile shape: this file can be verified, not simulated or emitted; {needed}",))
 
 
-def verify_command(subject: Subject) -> str:
+def verify_command(found: Opened) -> str:
     """The ``pipeloom verify`` that is about exactly the schedule of these arguments."""
-    source = subject.source
+    source = found.source
     words = ["pipeloom", "verify", source.name]
     for setting in source.settings:
         words += ["--set", setting]
     for option, value in (
         ("--tile", source.tile),
-        ("--dtype", subject.named_dtype()),
+        ("--dtype", found.dtype),
         ("--sync", source.sync),
-        ("--arch", source.arch),
+        ("--arch", source.arch and target_for(source.arch).arch),
         ("--waves", source.waves and str(source.waves)),
     ):
         if value:

@@ -16,7 +16,7 @@ from pipeloom.cli.common import (
     say_untiled,
     wrote,
 )
-from pipeloom.drive.subjects import ScheduleSubject
+from pipeloom.drive.fixing import notes_of
 from pipeloom.files import write_file
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
@@ -43,22 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, then write what was asked for."""
-    subject = opened(arguments)
-    compiled = subject.compiled() if isinstance(subject, ScheduleSubject) else None
-    text = (compiled or subject.program()).to_json()
+    found = opened(arguments)
+    written = found.written()
+    text = written.to_json()
     if arguments.output:
         write_file(arguments.output, text)
-        if compiled is not None:
-            say_untiled(compiled)
+        say_untiled(written)
     if arguments.json:
         sys.stdout.write(text)
         wrote(arguments, arguments.output)
-        return exit_code(subject)
-    print(_summary(subject.program()) if compiled is None else _schedule_summary(compiled))
-    print(subject.tile_text())
-    say(subject.program().provenance.notes if compiled is None else compiled.notes)
+        return exit_code(found)
+    print(_summary(written) if isinstance(written, Program) else _schedule_summary(written))
+    print(found.tile_text())
+    say(notes_of(written))
     wrote(arguments, arguments.output)
-    return exit_code(subject)
+    return exit_code(found)
 
 
 def _schedule_summary(compiled: CompiledSchedule) -> str:

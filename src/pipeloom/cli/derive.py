@@ -22,8 +22,8 @@ from pipeloom.cli.usage import at_least
 from pipeloom.drive.certifying import Ended
 from pipeloom.drive.deriving import Derived, derive, unwoven
 from pipeloom.drive.loops import LOOPS, LoopSource
+from pipeloom.drive.opening import open_source
 from pipeloom.drive.pipeline import peeled
-from pipeloom.drive.subjects import ProgramSubject, open_source
 from pipeloom.errors import SpecError
 from pipeloom.files import write_file
 from pipeloom.machine.chips import ANY_CHIP, TARGETS
@@ -123,9 +123,9 @@ def _ordered(arguments: argparse.Namespace, chosen: LoopSource) -> int:
 
 
 def _loop(arguments: argparse.Namespace) -> LoopSource:
-    subject = open_source(source_of(arguments))
-    if isinstance(subject, ProgramSubject) and isinstance(subject.origin, LoopSource):
-        return subject.origin
+    origin = open_source(source_of(arguments)).origin
+    if isinstance(origin, LoopSource):
+        return origin
     raise SpecError(
         f"{arguments.source} is no loop, and only loops are derived",
         hint="name a Loop, a function that returns one, or one of " + ", ".join(LOOPS),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
         "--target",
         "--arch",
         metavar="ARCH",
-        dest="target",
+        dest="arch",
         help="gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
         "where it is for any",
     )
@@ -96,11 +95,8 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
 
 def emit_job(arguments: argparse.Namespace) -> EmitJob:
     """The job that the arguments ask for."""
-    source = source_of(arguments, k_tiles=arguments.k_tiles)
     return EmitJob(
-        replace(source, dtype=None),
-        target=arguments.target,
-        dtype=source.dtype,
+        source_of(arguments, k_tiles=arguments.k_tiles),
         out_dtype=arguments.out_dtype,
         allow_timing=arguments.allow_timing,
     )

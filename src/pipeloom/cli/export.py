@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Says whether the table is proved and how many cycles it takes; the exit code is that of "
         "the verdict."
     )
-    add_source(parser, attention=False)
+    add_source(parser, short=False)
     add_tile(parser)
     add_arch(parser)
     parser.add_argument("--name", help="the table's id (default: that of the loop)")
@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_ending(arguments.output, ".json", "a table in JSON")
     if arguments.name == "":
         raise SpecError("--name is empty", hint="give the table's id, or drop it", field="name")
-    subject = opened(arguments)
-    found = export(subject, arguments.name)
+    named = opened(arguments)
+    found = export(named, arguments.name)
     record = found.table.to_dict()
     if arguments.output:
         write_file(Path(arguments.output), json.dumps(record) + "\n")
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(found)
     wrote(arguments, arguments.output)
-    return exit_code(subject) or found.verdict.status.exit_code
+    return exit_code(named) or found.verdict.status.exit_code
 
 
 def _print(found: Exported) -> None:

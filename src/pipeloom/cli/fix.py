@@ -17,7 +17,6 @@ from pipeloom.cli.common import (
 )
 from pipeloom.drive.fixing import Fixed, FixJob, fix, notes_of
 from pipeloom.files import write_file
-from pipeloom.reference.compiled import CompiledSchedule
 
 HINTS = (
     ("reorder=True applies it", "--reorder applies it"),
@@ -75,8 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(found.notes)
     if arguments.output:
         write_file(arguments.output, found.after.to_json())
-        if isinstance(found.after, CompiledSchedule):
-            say_untiled(found.after)
+        say_untiled(found.after)
     if arguments.json:
         print_json(found.to_dict())
         wrote(arguments, arguments.output)

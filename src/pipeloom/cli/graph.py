@@ -16,7 +16,6 @@ from pipeloom.cli.common import (
     opened,
     print_json,
 )
-from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.plain import to_plain
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole
@@ -58,13 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the graph in the form asked for."""
-    subject = opened(arguments)
-    if isinstance(subject, ScheduleSubject):
-        compiled = subject.compiled()
+    found = opened(arguments)
+    compiled = found.schedule()
+    if compiled is not None:
         graph = _declared(compiled)
         edges = to_plain(compiled.loop_body.edges)
     else:
-        program = subject.program()
+        program = found.program()
         graph, _ = graph_of(program, listing(program))
         edges = [edge._asdict() for edge in graph.edges]
     if arguments.json:
@@ -87,14 +86,14 @@ def run(arguments: argparse.Namespace) -> int:
                 "longest_path": graph.longest_path,
             }
         )
-        return exit_code(subject)
+        return exit_code(found)
     if arguments.dot:
         sys.stdout.write(graph_dot(graph))
     else:
         console = TerminalConsole()
-        console.print(subject.header(), style="bold")
+        console.print(found.header(), style="bold")
         console.print(render_graph(graph))
-    return exit_code(subject)
+    return exit_code(found)
 
 
 def _declared(compiled: CompiledSchedule) -> Graph:

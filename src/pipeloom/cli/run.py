@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -19,7 +19,7 @@ from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.recorded_kernels import recorded
 from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob, RunLimits
 from pipeloom.drive.running import run as run_job
-from pipeloom.drive.running_gemms import RanGemm, RecordedGemm, recorded_gemm, run_recorded
+from pipeloom.drive.running_gemms import RecordedGemm, recorded_gemm, run_recorded
 from pipeloom.drive.sources import Source
 from pipeloom.show.console import TerminalConsole
 
@@ -95,8 +95,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run each seed; a verdict in one line, and what the kernel takes."""
     product = _product(arguments)
-    if product is not None:
-        return _run_product(arguments, product)
+    found = _run_kernel(arguments) if product is None else _run_product(arguments, product)
+    if arguments.json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+    return WRONG_RESULT if found.wrong else 0
+
+
+def _run_kernel(arguments: argparse.Namespace) -> Ran:
+    """The kernel of a source, or of a code object that was emitted from one."""
     scalars = [text.partition("=")[::2] for text in arguments.scalar]
     asked, code = _asked(arguments)
     found = run_job(
@@ -105,20 +113,19 @@ def run(arguments: argparse.Namespace) -> int:
             sizes=_sizes(arguments),
             scalars={name: _number(float, text, "--scalar") for name, text in scalars},
             seed=arguments.seed,
-            timings=arguments.timings,
+            limits=_limits(arguments),
             race_check=not arguments.no_race_check,
-            max_memory_gb=arguments.max_memory,
-            max_instructions=arguments.max_instructions,
             code=code,
         ),
         _track,
     )
-    say(found.emission.notes)
-    if arguments.json:
-        print_json(found.to_dict())
-    else:
-        _print(found)
-    return WRONG_RESULT if found.wrong else 0
+    if found.emission is not None:
+        say(found.emission.notes)
+    return found
+
+
+def _limits(arguments: argparse.Namespace) -> RunLimits:
+    return RunLimits(arguments.timings, arguments.max_memory, arguments.max_instructions)
 
 
 def _product(arguments: argparse.Namespace) -> RecordedGemm | None:
@@ -128,30 +135,20 @@ def _product(arguments: argparse.Namespace) -> RecordedGemm | None:
     return recorded_gemm(arguments.source)
 
 
-def _run_product(arguments: argparse.Namespace, product: RecordedGemm) -> int:
+def _run_product(arguments: argparse.Namespace, product: RecordedGemm) -> Ran:
     """The whole product, at the sizes of its record unless others are given."""
     _only_code(arguments)
     if arguments.scalar:
         raise UsageError("a product's alpha is 1 and its beta 0 here; leave --scalar out")
     seeds = range(arguments.seed, arguments.seed + arguments.timings)
-    limits = RunLimits(arguments.timings, arguments.max_memory, arguments.max_instructions)
-    found = run_recorded(
+    return run_recorded(
         product,
         _sizes(arguments),
         seeds,
-        limits,
+        _limits(arguments),
         check_races=not arguments.no_race_check,
         track=_track,
     )
-    if arguments.json:
-        print_json({**found.to_dict(), "race_check": not arguments.no_race_check})
-    else:
-        for trial in found.wrong[:5]:
-            print(trial.summary())
-        print(found.made.kernel.name)
-        _print_result(found.sizes, found, race_check=not arguments.no_race_check)
-        print(found.made.kernel.resources)
-    return WRONG_RESULT if found.wrong else 0
 
 
 def _only_code(arguments: argparse.Namespace) -> None:
@@ -191,20 +188,18 @@ def _number(kind: type[T], text: str, option: str) -> T:
 def _print(found: Ran) -> None:
     for trial in found.wrong[:5]:
         print(trial.summary())
-    print("\n".join((found.emission.summary(), *cost_line(found.emission))))
-    _print_result(found.sizes, found, race_check=found.job.race_check)
-    print(found.emission.kernel.resources)
-
-
-def _print_result(sizes: Mapping[str, int], found: Ran | RanGemm, *, race_check: bool) -> None:
+    made = found.emission
+    lines = (found.kernel.name,) if made is None else (made.summary(), *cost_line(made))
+    print("\n".join(lines))
     count, wrong = len(found.trials), len(found.wrong)
     timings = "1 timing" if count == 1 else f"{count} timings"
     every = timings if count == 1 else f"all {timings}"
     result = f"WRONG in {wrong} of {timings}" if wrong else f"equal to NumPy in {every}"
-    shown = " ".join(f"{dim}={size}" for dim, size in sizes.items())
+    shown = " ".join(f"{dim}={size}" for dim, size in found.sizes.items())
     print(f"{shown}: {result} ({found.executed} instructions emulated)")
-    if not race_check:
+    if not found.race_check:
         print("race check off")
+    print(found.kernel.resources)
 
 
 def _each(seeds: list[int]) -> Iterator[int]:

@@ -17,7 +17,6 @@ from pipeloom.cli.common import (
 )
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.judging import emit_note
-from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 from pipeloom.reference.words import Labels
@@ -49,18 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables, or the same as data."""
-    subject = opened(arguments)
-    code = exit_code(subject)
-    emitted = None if code else emitted_form(subject.source)
+    found = opened(arguments)
+    code = exit_code(found)
+    emitted = None if code else emitted_form(found.source)
     if arguments.json:
-        if not isinstance(subject, ScheduleSubject):
-            print_json(subject.program().to_dict())
+        compiled = found.schedule()
+        if compiled is None:
+            print_json(found.program().to_dict())
             return code
         form = None if emitted is None else emitted.to_dict()
-        print_json({**_as_data(subject.compiled()), "tile": subject.tile_text(), "emit": form})
+        print_json({**_as_data(compiled), "tile": found.tile_text(), "emit": form})
         return code
     console = TerminalConsole()
-    console.print(render_program(subject.program(), tile=subject.tile_text()))
+    console.print(render_program(found.program(), tile=found.tile_text()))
     if note := emit_note(emitted):
         console.print(f"note: {note}", soft_wrap=True)
     return code

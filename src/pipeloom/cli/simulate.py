@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is for --stream, not for a schedule")
     simulation = prepare(simulate_job(arguments))
-    say((*simulation.subject.notes(), *simulation.subject.remarks()))
+    say((*simulation.opened.notes(), *simulation.opened.remarks()))
     return _show(arguments, simulation.run(), simulation)
 
 
@@ -131,8 +131,8 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         console.print(simulation.header)
         if simulation.emission is None:
             status = simulation.verdict().status
-            console.print(verdict_line(status, verify_command(simulation.subject)), soft_wrap=True)
-            note = simulation.subject.race_note()
+            console.print(verdict_line(status, verify_command(simulation.opened)), soft_wrap=True)
+            note = simulation.opened.race_note()
             if note and status is Status.RACE:
                 console.print(note)
     program = None if simulation is None else simulation.program

@@ -52,15 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
     found = judge(source_of(arguments), counter_stall=arguments.counter_stall or None)
-    subject, verdict = found.subject, found.verdict
-    say((*subject.arch_unused(), *subject.notes(), *subject.remarks()))
+    opened, verdict = found.opened, found.verdict
+    say((*opened.arch_unused(), *opened.notes(), *opened.remarks()))
     if arguments.json:
         form = None if found.emitted is None else found.emitted.to_dict()
-        print_json({**verdict.to_dict(), "tile": subject.tile_text(), "emit": form})
+        print_json({**verdict.to_dict(), "tile": opened.tile_text(), "emit": form})
     else:
         console = TerminalConsole()
-        console.print(render_verdict(verdict, subtitle=subject.header()))
-        note = subject.race_note()
+        console.print(render_verdict(verdict, subtitle=opened.header()))
+        note = opened.race_note()
         if note and verdict.status is Status.RACE:
             console.print(f"\n{note}")
         if written := emit_note(found.emitted):

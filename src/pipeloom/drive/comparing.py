@@ -25,7 +25,8 @@ from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 from pipeloom.show.comparison import Comparison, instruction_row
 from pipeloom.show.comparison import compare as row_of
-from pipeloom.show.kernel_page import Disassembly
+from pipeloom.show.kernel_page import Disassembly, kernel_page
+from pipeloom.show.page import fill_page
 from pipeloom.show.stream_page import stream_page, stream_row
 
 DEFAULT_TILE = "bf16"
@@ -88,8 +89,6 @@ class Compared:
 
     def page(self) -> str:
         """All of them on one page, their timelines over one axis."""
-        from pipeloom.show.page import fill_page
-
         names = [os.path.basename(row.name) for row in self.rows]
         if len(set(names)) < len(names):
             names = [row.name for row in self.rows]
@@ -228,8 +227,6 @@ def compare_files(
         rows.append(instruction_row(path, main.trace, Disassembly(timing), status, trips))
 
     def pages(names: Sequence[str]) -> list[dict[str, Any]]:
-        from pipeloom.show.kernel_page import kernel_page
-
         return [
             kernel_page(timing, checked.verdict, variant=name, sources=checked.file.lines())
             for name, (timing, checked) in zip(names, timed, strict=True)

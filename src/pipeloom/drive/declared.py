@@ -1,7 +1,7 @@
 """Declarations of the user's own: ``my_kernels.py:Name``.
 
 ``Name`` is a ``Loop``, a ``Program``, a ``PipelineSchedule`` (class or instance), a
-``CompiledSchedule``, or a function that returns one. To take another kind, add a line to ``KINDS``.
+``CompiledSchedule``, or a function that returns one: one of ``KINDS``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import importlib.util
 import linecache
 import sys
 import traceback
-from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
-from types import FunctionType, MappingProxyType, ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
 
 from pipeloom.checks import nearest
 from pipeloom.declare.loop import Loop
@@ -25,15 +23,8 @@ from pipeloom.reference.declaration import PipelineSchedule
 
 Declared = PipelineSchedule | CompiledSchedule | Loop | Program
 
-KINDS: Mapping[type, Callable[[Any], Declared]] = MappingProxyType(
-    {
-        PipelineSchedule: lambda schedule: schedule,
-        CompiledSchedule: lambda compiled: compiled,
-        Loop: lambda loop: loop,
-        Program: lambda program: program,
-    }
-)
-"""What a declaration may be -> what it stands for."""
+KINDS = (PipelineSchedule, CompiledSchedule, Loop, Program)
+"""What a declaration may be."""
 
 
 def names_declaration(text: str) -> bool:
@@ -59,16 +50,15 @@ def load_declaration(text: str) -> Declared:
 def resolve(value: object, text: str) -> Declared:
     """The schedule that an object stands for; classes and functions are called for it."""
     made = value
-    if isinstance(value, type) or (callable(value) and not isinstance(value, tuple(KINDS))):
-        if isinstance(value, type) and not issubclass(value, tuple(KINDS)):
+    if isinstance(value, type) or (callable(value) and not isinstance(value, KINDS)):
+        if isinstance(value, type) and not issubclass(value, KINDS):
             raise _wrong_kind(text, f"the class {value.__name__}")
         try:
             made = value()
         except Exception as error:
             raise _raised(text, error, f"{text}() raised") from error
-    for kind, make in KINDS.items():
-        if isinstance(made, kind):
-            return make(made)
+    if isinstance(made, KINDS):
+        return made
     raise _wrong_kind(text, f"a {type(made).__name__}")
 
 
@@ -84,13 +74,13 @@ def _wrong_kind(text: str, what: str) -> SpecError:
 def _declares(value: object, module: ModuleType) -> bool:
     """Whether a name of a file can be given: what it says it is, or a function that may make it."""
     if isinstance(value, type):
-        return issubclass(value, tuple(KINDS)) and value.__module__ == module.__name__
+        return issubclass(value, KINDS) and value.__module__ == module.__name__
     if isinstance(value, FunctionType) and value.__module__ == module.__name__:
         needed = [p for p in signature(value).parameters.values() if p.default is p.empty]
         made = str(value.__annotations__.get("return", "Loop"))
         fits = any(kind.__name__ in made for kind in KINDS)
         return fits and not needed and not value.__name__.startswith("_")
-    return isinstance(value, tuple(KINDS))
+    return isinstance(value, KINDS)
 
 
 def _import(path: Path) -> ModuleType:

@@ -15,8 +15,7 @@ from pipeloom.cms import (
     unlike_a_table,
 )
 from pipeloom.drive.loops import LoopSource
-from pipeloom.drive.sources import table_of
-from pipeloom.drive.subjects import ProgramSubject, Subject
+from pipeloom.drive.opening import Opened
 from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Program
@@ -40,17 +39,16 @@ class Exported:
     left_out: str
 
 
-def export(subject: Subject, name: str | None = None) -> Exported:
+def export(opened: Opened, name: str | None = None) -> Exported:
     """The table of what is named; ``SpecError`` where no table can say it.
 
     A table comes back as it is, but for its name.
     """
-    given = table_of(subject.source)
-    origin = subject.origin if isinstance(subject, ProgramSubject) else None
+    given, origin = opened.table, opened.origin
     if isinstance(origin, LoopSource):
         waves = prod(origin.waves.values()) if isinstance(origin.waves, Mapping) else origin.waves
         check_exportable(origin.loop.meaning, origin.target, waves)
-    program = subject.program()
+    program = opened.program()
     name = name or program.name
     table = replace(given, id=name) if given else export_table(program, name=name)
     lifted = lift_table(table)

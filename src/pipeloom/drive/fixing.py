@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeloom.drive.forms import Choice, Form, choose_form
+from pipeloom.drive.forms import Choice, choose_form
+from pipeloom.drive.opening import open_source
 from pipeloom.drive.sources import Named, Source
-from pipeloom.drive.subjects import ScheduleSubject, Subject, open_source
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Barrier, Program, Wait, Work
 from pipeloom.reference.compiled import CompiledSchedule
@@ -113,35 +113,29 @@ def fix(job: FixJob | Source | Named) -> Fixed:
         job: What to fix, or a ``FixJob`` that says more.
     """
     job = job if isinstance(job, FixJob) else FixJob(Source.of(job))
-    subject = open_source(job.source)
+    opened = open_source(job.source)
     choice = choose_form(
-        subject,
+        opened,
         keep_proved=True,
         derive=job.force,
         only=None if job.source.sync is None else (job.source.sync, job.source.reorder),
     )
-    before, form = _made(subject, choice.named), choice.form
-    verdict, notes = choice.verdict, (*subject.arch_unused(), *choice.notes)
+    before, form = opened.written("reference"), choice.form
+    verdict, notes = choice.verdict, (*opened.arch_unused(), *choice.notes)
     if choice.unchanged:
-        notes = (*subject.notes(), *notes)
+        notes = (*opened.notes(), *notes)
     else:
-        verdict = verify(subject.form(form.sync, form.reorder))
+        verdict = verify(opened.program(form.sync, form.reorder))
     return Fixed(
-        header=subject.header(),
-        tile=subject.tile_text(),
+        header=opened.header(),
+        tile=opened.tile_text(),
         before=before,
-        after=before if choice.unchanged else _made(subject, form),
+        after=before if choice.unchanged else opened.written(form.sync, form.reorder),
         verdict_before=choice.verdict,
         verdict_after=verdict,
         choice=choice,
         notes=notes,
     )
-
-
-def _made(subject: Subject, form: Form) -> Fixable:
-    if isinstance(subject, ScheduleSubject):
-        return subject.compiled(form.sync, form.reorder)
-    return subject.form(form.sync, form.reorder)
 
 
 def notes_of(made: Fixable) -> tuple[str, ...]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pipeloom.drive.subjects import ScheduleSubject, Subject, lacks_tile, open_schedule
+from pipeloom.drive.loops import LoopSource
+from pipeloom.drive.opening import Opened, lacks_tile, open_source
+from pipeloom.drive.tiling import DEFAULT_TYPE
 from pipeloom.errors import ConfigError, OrderError, ScheduleError
 from pipeloom.judge.simulate.issued import simulate, usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict, verify
+from pipeloom.program import Program
 from pipeloom.reference.compiler import Sync
 from pipeloom.show.headers import changes_text
 
@@ -96,44 +99,44 @@ class Choice:
 
 
 def choose_form(
-    subject: Subject,
+    opened: Opened,
     *,
     keep_proved: bool = False,
     derive: bool = False,
     only: tuple[Sync, bool] | None = None,
 ) -> Choice:
-    """The fastest proved form of ``subject``; with ``keep_proved`` itself where it is proved.
+    """The fastest proved form; with ``keep_proved`` what is named, where it is proved.
 
-    ``derive`` leaves out the subject as it is, ``only`` all but one form (sync, reorder). A
+    ``derive`` leaves out what is named as it is, ``only`` all but one form (sync, reorder). A
     schedule that could have a tile and has none is timed with one of bf16. Raises ``OrderError``
     where no form can be proved.
     """
-    verdict = verify(subject.form("reference", False))
+    verdict = verify(opened.program("reference"))
     label = "sync as declared"
-    if not isinstance(subject, ScheduleSubject):
+    if isinstance(opened.origin, LoopSource | Program):
         label = "sync as it is"
-    elif subject.is_compiled:
+    elif opened.is_compiled:
         label = "sync as compiled"
-    timed, tile = _timed(subject)
+    timed, tile = _timed(opened)
     named = _timed_form(timed, Form("reference", False, label))
     stays = verdict.proved and not derive
     if stays and keep_proved:
         return Choice(named, verdict, named, tile)
     if only is not None:
-        return Choice(named, verdict, _timed_form(timed, _form(subject, *only)), tile)
+        return Choice(named, verdict, _timed_form(timed, _form(opened, *only)), tile)
     notes: list[str] = []
     forms = [named] if stays else []
-    for form in _derived(subject, notes, found=bool(forms)):
+    for form in _derived(opened, notes, found=bool(forms)):
         forms.append(_timed_form(timed, form))
     best = min(forms, key=lambda form: (form.cycles is None, form.cycles or 0, form.total or 0))
     return Choice(named, verdict, best, tile, tuple(notes) if best.sync == "proven" else ())
 
 
-def _derived(subject: Subject, notes: list[str], *, found: bool) -> Iterator[Form]:
+def _derived(opened: Opened, notes: list[str], *, found: bool) -> Iterator[Form]:
     """Waits derived, then barriers too; ops move only where the order cannot be kept."""
     for sync in DERIVED:
         try:
-            form = _form(subject, sync, True)
+            form = _form(opened, sync, True)
         except OrderError as error:
             if sync == DERIVED[-1] and not found:
                 raise
@@ -143,26 +146,25 @@ def _derived(subject: Subject, notes: list[str], *, found: bool) -> Iterator[For
         yield form
 
 
-def _form(subject: Subject, sync: Sync, reorder: bool) -> Form:
-    return Form(sync, reorder, f"sync {sync}", changes_text(subject.form(sync, reorder)))
+def _form(opened: Opened, sync: Sync, reorder: bool) -> Form:
+    return Form(sync, reorder, f"sync {sync}", changes_text(opened.program(sync, reorder)))
 
 
-def _timed(subject: Subject) -> tuple[Subject, str]:
-    """The subject to simulate, and in words the tile that it was lent."""
-    if not isinstance(subject, ScheduleSubject) or subject.is_compiled:
-        return subject, ""
-    if not lacks_tile(subject.compiled("reference", False)):
-        return subject, ""
+def _timed(opened: Opened) -> tuple[Opened, str]:
+    """What to simulate, and in words the tile that it was lent."""
+    compiled = opened.schedule("reference")
+    if compiled is None or opened.is_compiled or not lacks_tile(compiled):
+        return opened, ""
     try:
-        lent = open_schedule(replace(subject.source, dtype=None, default_tile="bf16"))
+        lent = open_source(replace(opened.source, dtype=None, default_tile=DEFAULT_TYPE))
     except ScheduleError:
-        return subject, ""
-    return lent, " with a bf16 tile"
+        return opened, ""
+    return lent, f" with a {DEFAULT_TYPE} tile"
 
 
-def _timed_form(subject: Subject, form: Form) -> Form:
+def _timed_form(opened: Opened, form: Form) -> Form:
     try:
-        trace = _simulated(subject, form)
+        trace = _simulated(opened, form)
     except (ConfigError, OrderError):
         return form
     return replace(
@@ -170,10 +172,10 @@ def _timed_form(subject: Subject, form: Form) -> Form:
     )
 
 
-def _simulated(subject: Subject, form: Form) -> Trace:
-    program = subject.form(form.sync, form.reorder)
+def _simulated(opened: Opened, form: Form) -> Trace:
+    program = opened.program(form.sync, form.reorder)
     count = usual_iterations(program)
-    if isinstance(subject, ScheduleSubject):
+    if not isinstance(opened.origin, LoopSource | Program):
         least = program.min_trips.items()
         count = program.iterations.at({name: max(TRIPS, trips) for name, trips in least})
     return simulate(program, iterations=count)

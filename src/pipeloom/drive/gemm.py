@@ -22,12 +22,12 @@ from pipeloom.declare.gemm_problem import PLAIN, Finish, check_layout
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import packed, product, slices_sum
 from pipeloom.drive.deriving import derive
-from pipeloom.drive.loops import BlockSpec, element_type, stored_type
+from pipeloom.drive.loops import BlockSpec, stored_type
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.judge.verify import verify
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import element_type, target_for
 from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.dtypes import BF16, F32, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES, Target

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
+from pipeloom.drive.opening import Opened, open_source
 from pipeloom.drive.sources import Named, Source
-from pipeloom.drive.subjects import Subject, open_source
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Program
 
@@ -16,7 +16,7 @@ from pipeloom.program import Program
 class Judged:
     """A program as named, with its verdict. ``emitted`` is None where emit writes this one."""
 
-    subject: Subject
+    opened: Opened
     program: Program
     verdict: Verdict
     emitted: Choice | None
@@ -32,10 +32,10 @@ def judge(
 
     ``counter_stall`` is that of ``judge.verify.verify``.
     """
-    subject = open_source(what, keep_interrupted=keep_interrupted)
-    program = subject.program()
+    opened = open_source(what, keep_interrupted=keep_interrupted)
+    program = opened.program()
     verdict = verify(program, counter_stall=counter_stall)
-    return Judged(subject, program, verdict, emitted_form(subject.source))
+    return Judged(opened, program, verdict, emitted_form(opened.source))
 
 
 def emit_note(emitted: Choice | None) -> str:

@@ -15,7 +15,7 @@ your own (``my.py:name``) says what it is in Python, and takes a chip and a numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +27,7 @@ from pipeloom.declare.rows import rms_norm, softmax
 from pipeloom.drive.deriving import Progress
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import element_type, target_for
 from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.in_order import in_order
@@ -37,6 +37,8 @@ from pipeloom.order.task_problem import LoopProblem, loop_problem
 from pipeloom.program import Program
 
 WAVES = 4
+SHORT = "short"
+"""What marks a field of a spec as an option of the commands, too: the text says for what."""
 GRIDS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {"four_wave": {"m": 2, "n": 2}, "ping_pong": {"m": 2, "n": 4}}
 )
@@ -122,8 +124,8 @@ class GemmTileSpec:
     k_tiles: int | None = None
     work_limit: float | None = None
 
-    def build(self) -> LoopSource:
-        """The loop for its chip."""
+    def build(self, target: Target | None = None) -> LoopSource:
+        """The loop for its chip, or for another."""
         if self.kernel not in GRIDS:
             hint = nearest(self.kernel, GRIDS)
             if self.kernel == "single_buffer":
@@ -131,7 +133,7 @@ class GemmTileSpec:
             raise ConfigError(
                 f"kernel is {self.kernel!r}, which is not a wave grid", hint=hint, field="kernel"
             )
-        target, block = target_for(self.arch), self.geometry
+        target, block = target or target_for(self.arch), self.geometry
         element = element_type(self.dtype, target)
         out = stored_type(self.out, self.dtype, target)
         loop = self.declare((block.BM, block.BN, block.depth_for(element, target)), element, out)
@@ -199,9 +201,9 @@ class AttentionSpec:
     stores the logarithm of the sums too.
     """
 
-    d: int = 128
+    d: int = field(default=128, metadata={SHORT: "the head dimension"})
     dv: int | None = None
-    causal: bool = False
+    causal: bool = field(default=False, metadata={SHORT: ""})
     lse: bool = True
     arch: str = "gfx950"
     dtype: str = "bf16"
@@ -209,9 +211,9 @@ class AttentionSpec:
     rows: int = 32
     keys: int | None = None
 
-    def build(self) -> LoopSource:
-        """The loop for its chip."""
-        target = target_for(self.arch)
+    def build(self, target: Target | None = None) -> LoopSource:
+        """The loop for its chip, or for another."""
+        target = target or target_for(self.arch)
         waves = 8 if self.waves is None else self.waves
         whole = any("_tr_" in name for name in target.extra_instructions)
         keys = (64 if whole else 32) if self.keys is None else self.keys
@@ -240,9 +242,9 @@ class SoftmaxSpec:
     rows: int = WAVES
     waves: int | None = None
 
-    def build(self) -> LoopSource:
-        """The loop for its chip."""
-        target = target_for(self.arch)
+    def build(self, target: Target | None = None) -> LoopSource:
+        """The loop for its chip, or for another."""
+        target = target or target_for(self.arch)
         return LoopSource(self.declare(), target, self.waves or WAVES)
 
     def declare(self) -> Loop:
@@ -275,11 +277,15 @@ LOOPS: Mapping[str, type[GemmTileSpec | AttentionSpec | SoftmaxSpec]] = MappingP
 )
 """The shipped loops, by name."""
 
-
-def element_type(name: str, target: Target) -> DType:
-    """The type that ``name`` means on a chip, whose 8-bit floats may be FNUZ."""
-    fnuz = f"{name}_fnuz"
-    return dtype_for(fnuz if any(op.multiplies(fnuz) for op in target.matrix_ops) else name)
+SHORT_OPTIONS: Mapping[str, tuple[str, Field[Any]]] = MappingProxyType(
+    {
+        one.name: (name, one)
+        for name, form in LOOPS.items()
+        for one in fields(form)
+        if SHORT in one.metadata
+    }
+)
+"""Options that are short for a setting: which loop they are of, and the field that they set."""
 
 
 def stored_type(out: str | None, dtype: str, target: Target) -> DType:

@@ -15,13 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from pipeloom.checks import check_instance, check_int, plain_int
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.emitting import EmitJob
+from pipeloom.drive.emitting import emit as emit_job
 from pipeloom.drive.heads import by_head
-from pipeloom.drive.pipeline import pipeline
+from pipeloom.drive.opening import open_source
+from pipeloom.drive.reporting import report as report_job
+from pipeloom.drive.simulating import SimulateJob
+from pipeloom.drive.solving import Solved, SolveJob, read_objectives
+from pipeloom.drive.solving import solve as solve_job
 from pipeloom.drive.sources import Source as Asked
+from pipeloom.drive.trial import Trial, run_program, scalar_values, whole_sizes
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute import Outcome
 from pipeloom.judge.execute import execute as execute_program
@@ -30,7 +37,6 @@ from pipeloom.judge.simulate.issued import usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify import verify as verify_program
-from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.order.modulo import ModuloProblem
 from pipeloom.order.modulo import Progress as Search
@@ -40,15 +46,15 @@ from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.lift import lift
-
-if TYPE_CHECKING:
-    from pipeloom.drive.solving import Solved
-    from pipeloom.drive.trial import Trial
-    from pipeloom.write import EmittedKernel
+from pipeloom.reference.resync import synchronize as synchronize_schedule
+from pipeloom.sync import PROVEN, REPAIRED
+from pipeloom.sync import synchronize as synchronize_program
+from pipeloom.write import EmittedKernel, assemble, emit_program
+from pipeloom.write.launch import check_sizes
+from pipeloom.write.lower.memory import dimensions
 
 Source = Program | CompiledSchedule | Loop | PipelineSchedule | str | PathLike[str] | Asked
 """A string is a shipped name, a file, or ``my.py:name``; ``pl.Source`` asks for more of one."""
-WAVES = 4
 
 
 def as_program(
@@ -64,17 +70,13 @@ def as_program(
     _check(source)
     if kernel is not None:
         check_instance("as_program", "kernel", kernel, Kernel)
-    match source:
-        case Program():
-            return source
-        case CompiledSchedule():
-            return lift(source, kernel, target)
-        case Loop():
-            return pipeline(source, target or target_for(ANY_CHIP), WAVES)
-    from pipeloom.drive.subjects import open_source
-
+    if isinstance(source, Program):
+        return source
+    if isinstance(source, CompiledSchedule):
+        return lift(source, kernel, target)
     asked = source if isinstance(source, Asked) else Asked(source)
-    return open_source(asked if target is None else replace(asked, arch=target.arch)).program()
+    named = asked if target is None else replace(asked, arch=target)
+    return open_source(named, keep_interrupted=isinstance(source, Loop)).program()
 
 
 def verify(
@@ -119,10 +121,6 @@ def synchronize(
             result says which.
         keep_barriers: Whether the barriers stay as they are and only the waits are new.
     """
-    from pipeloom.reference.resync import synchronize as synchronize_schedule
-    from pipeloom.sync import PROVEN, REPAIRED
-    from pipeloom.sync import synchronize as synchronize_program
-
     _check(source)
     if isinstance(source, CompiledSchedule):
         return synchronize_schedule(source, kernel, reorder, keep_barriers)
@@ -216,17 +214,8 @@ def solve(
         explain: Whether to name the constraints that rule out the next smaller interval.
         progress: Told of each interval that is tried.
     """
-    from pipeloom.drive.solving import SolveJob, read_objectives
-    from pipeloom.drive.solving import solve as solve_job
-
-    named: Asked | ModuloProblem
-    if isinstance(source, ModuloProblem):
-        named = source
-    else:
-        _check(source)
-        named = source if isinstance(source, Asked) else Asked(source)
     job = SolveJob(
-        named,
+        source if isinstance(source, ModuloProblem) else _asked(source),
         budget=dict(budget or {}),
         objectives=read_objectives(objectives),
         max_ii=max_ii,
@@ -242,7 +231,7 @@ def emit(
     ops: Vocabulary | None = None,
     name: str | None = None,
     allow_timing: bool = False,
-    target: str | None = None,
+    target: str | Target | None = None,
     dtype: str | None = None,
     out_dtype: str | None = None,
 ) -> EmittedKernel:
@@ -263,21 +252,14 @@ def emit(
         dtype: For schedules: the element type of the inputs.
         out_dtype: For schedules: the element type of the output.
     """
-    from pipeloom.drive.emitting import EmitJob
-    from pipeloom.drive.emitting import emit as emit_job
-    from pipeloom.write import emit_program
-
     if isinstance(source, Program):
         _only_for_schedules(target=target, dtype=dtype, out_dtype=out_dtype)
         return emit_program(source, ops=ops or VOCABULARY, name=name, allow_timing=allow_timing)
-    _check(source)
-    asked = source if isinstance(source, Asked) else Asked(source)
+    asked = _asked(source)
     if isinstance(source, CompiledSchedule):
         asked = replace(asked, sync="reference")
-    named = asked.element_type
-    asked = replace(asked, dtype=None)
-    job = EmitJob(asked, target, dtype or named, out_dtype, allow_timing=allow_timing, name=name)
-    return emit_job(job).kernel
+    asked = replace(asked, arch=target or asked.arch, dtype=dtype or asked.element_type)
+    return emit_job(EmitJob(asked, out_dtype, allow_timing=allow_timing, name=name)).kernel
 
 
 def run(
@@ -301,11 +283,6 @@ def run(
         **options: ``data``, ``timing``, ``scalars``, ``spare`` (further elements of rows),
             ``order`` (of dimensions in memory), ``arrays`` (inputs of your own), ``check_races``.
     """
-    from pipeloom.drive.trial import run_program, scalar_values, whole_sizes
-    from pipeloom.write import EmittedKernel, assemble
-    from pipeloom.write.launch import check_sizes
-    from pipeloom.write.lower.memory import dimensions
-
     sizes = whole_sizes(sizes)
     if isinstance(source, Loop):  # before the search, which takes its time
         sizes = by_head(dimensions(source.meaning), sizes)
@@ -332,13 +309,15 @@ def report(
         k_tiles: How many iterations to simulate.
         ops: The ops of a program that brings its own; without them nothing is emitted from it.
     """
-    from pipeloom.drive.reporting import report as report_job
-    from pipeloom.drive.simulating import SimulateJob
-
     _check(source)
     what = source if kernel is None else as_program(source, kernel)
     asked = what if isinstance(what, Asked) else Asked(what, default_tile="bf16")
     return report_job(SimulateJob(replace(asked, ops=ops or asked.ops), k_tiles)).page
+
+
+def _asked(source: Source) -> Asked:
+    _check(source)
+    return source if isinstance(source, Asked) else Asked(source)
 
 
 def _ops(source: object) -> Vocabulary:

@@ -15,9 +15,12 @@ from typing import Any
 from pipeloom.drive.sources import Source, is_launch_record
 from pipeloom.errors import SpecError
 from pipeloom.files import read_file, read_text
+from pipeloom.machine.target import Target
 
-SOURCE = ("tile", "dtype", "sync", "reorder", "waves", "k_tiles", "arch")
-JOB = ("target", "dtype", "out_dtype", "allow_timing", "k")
+SOURCE = ("tile", "sync", "reorder", "waves", "k_tiles")
+KERNEL = {"target": "arch", "dtype": "dtype"}
+"""What a record says of the job and is asked of a source."""
+JOB = ("out_dtype", "allow_timing", "k")
 
 
 def record_path(code: str | Path) -> Path:
@@ -30,9 +33,10 @@ def record_path(code: str | Path) -> Path:
 
 def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
     """What a record says of the source and the job; None of an object, which has no name."""
-    if not isinstance(source.what, str | PathLike):
+    if not isinstance(source.what, str | PathLike) or isinstance(source.arch, Target):
         return None
     given = {name: getattr(source, name) for name in SOURCE}
+    job |= {name: getattr(source, field) for name, field in KERNEL.items()}
     return {
         "what": str(source.label or source.what),
         "settings": list(source.settings),
@@ -57,6 +61,7 @@ def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
         if not isinstance(made, dict):
             raise KeyError("made_from")
         told = {name: made["source"][name] for name in SOURCE if name in made["source"]}
+        told |= {KERNEL[name]: made["job"][name] for name in KERNEL if name in made["job"]}
         settings = tuple(str(one) for one in made["settings"])
         source = Source(str(made["what"]), settings, **told)
         return source, {name: made["job"][name] for name in JOB if name in made["job"]}, data

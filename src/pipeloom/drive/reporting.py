@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipeloom.drive.emitting import element_types, emitted_form, schedule_program
+from pipeloom.drive.emitting import emitted_form, symbol, tile_of
 from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Named, Source
-from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.drive.timing_files import judged, time_checked
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Status, Verdict
 from pipeloom.machine_code.loop_times import KernelTiming
+from pipeloom.machine_code.written_lines import written_lines
 from pipeloom.program import Program, Work
-
-if TYPE_CHECKING:
-    from pipeloom.write import EmittedKernel, Resources
+from pipeloom.reference.lift import check_sized
+from pipeloom.show.cards import resource_cards
+from pipeloom.show.kernel_page import kernel_page
+from pipeloom.show.page import fill_page
+from pipeloom.show.page_data import page_data
+from pipeloom.write import EmittedKernel, Resources, emit_program, occupied
 
 TIMELINE_ITERATIONS = 4
 SEEDS = 2
@@ -48,14 +51,12 @@ class Report:
 
 def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
     """Compile, verify and simulate what is named, and write it all on one page."""
-    from pipeloom.show.page import fill_page
-
     if not isinstance(job, ReportJob | SimulateJob):
         job = SimulateJob(job if isinstance(job, Source) else Source(job, default_tile="bf16"))
     if not isinstance(job, ReportJob):
         job = ReportJob(job)
     simulation = prepare(job.simulate, needs_tile=False)
-    timed = simulation.subject.tile() is not None or _is_timed(simulation.program)
+    timed = simulation.opened.tile() is not None or _is_timed(simulation.program)
     trace = simulation.run() if timed else None
     verdict = simulation.verdict()
     page = simulation_page(simulation, trace, verdict, iterations=job.timeline_iterations)
@@ -78,10 +79,6 @@ def simulation_page(
     variant: str = "",
 ) -> dict[str, Any]:
     """What the page shows of a simulation; ``variant`` is its name on a page of several."""
-    from pipeloom.machine_code.written_lines import written_lines
-    from pipeloom.show.cards import resource_cards
-    from pipeloom.show.page_data import page_data
-
     shown = trace
     if trace is not None and trace.iterations > iterations:
         shown = simulation.run(simulation.iterations_of(iterations))
@@ -100,7 +97,7 @@ def simulation_page(
         tile=simulation.tile,
         sync=simulation.sync,
         stream="" if emission is None else emission.kernel.name,
-        knobs=simulation.subject.knobs(),
+        knobs=simulation.opened.knobs(),
         cards=()
         if held is None
         else resource_cards(held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd),
@@ -125,25 +122,23 @@ def _written(simulation: Simulation, verdict: Verdict) -> _Written:
 
     What ``emit`` writes may be another form; registers and lines of that would be beside the point.
     """
-    from pipeloom.write import emit_program, occupied
-
     if simulation.emission is not None:
         kernel = simulation.emission.kernel
         return _Written(kernel, kernel.resources)
-    subject, name = simulation.subject, None
+    opened, program = simulation.opened, simulation.program
+    compiled = opened.schedule()
     try:
-        program = simulation.program
-        if isinstance(subject, ScheduleSubject):
-            compiled = subject.compiled()
-            dtype, out = element_types(subject)
-            name = f"{compiled.schedule}_{dtype}_{out}"
-            arch = simulation.machine.arch
-            program = schedule_program(subject, compiled, arch, dtype, out)
+        if compiled is not None:
+            check_sized(program, tile_of(opened, compiled))
         if verdict.status is Status.RACE:
             why = "RACE: a kernel is written only of what is proved."
-            return _Written(None, occupied(program, ops=subject.ops), why)
+            return _Written(None, occupied(program, ops=opened.ops), why)
         kernel = emit_program(
-            program, judge=lambda _: verdict, ops=subject.ops, name=name, allow_timing=True
+            program,
+            judge=lambda _: verdict,
+            ops=opened.ops,
+            name=symbol(opened),
+            allow_timing=True,
         )
     except ScheduleError as error:
         return _Written(why=error.message)
@@ -158,9 +153,6 @@ def report_file(
     iterations: int = TIMELINE_ITERATIONS,
 ) -> tuple[str, KernelTiming, CheckStatus]:
     """Judge and simulate a kernel that others wrote, and write its main loop on a page."""
-    from pipeloom.show.kernel_page import kernel_page
-    from pipeloom.show.page import fill_page
-
     checked = judged(path, launch, kernel, seeds=SEEDS)
     timing = time_checked(checked)
     if timing is None:

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipeloom.declare import Loop
-from pipeloom.declare.kernels import gemm
-from pipeloom.drive.emitting import Emission, EmitJob, emission_subject, emit
+from pipeloom.drive.emitting import Emission, EmitJob, emit, fitted, open_to_emit
 from pipeloom.drive.heads import by_head
-from pipeloom.drive.sources import Named, Source, find_source
-from pipeloom.drive.subjects import ProgramSubject
+from pipeloom.drive.loops import LoopSource
+from pipeloom.drive.opening import Opened
+from pipeloom.drive.sources import Named, Source
+from pipeloom.drive.trial import Launchable, Trial, run_program, scalar_values
 from pipeloom.errors import SpecError
+from pipeloom.machine_code.executed_lines import loops
 from pipeloom.program import Meaning
-
-if TYPE_CHECKING:
-    from pipeloom.drive.trial import Trial
-    from pipeloom.write import EmittedKernel, Launch
+from pipeloom.write import EmittedKernel, Launch, assemble
+from pipeloom.write.launch import check_dimensions, check_sizes
+from pipeloom.write.lower.memory import dimensions
 
 MAX_MEMORY_GB = 2.0
 MAX_INSTRUCTIONS = 10_000_000
@@ -33,9 +33,6 @@ BYTES_PER_OUTPUT = 40
 
 USUAL: Mapping[str, int] = MappingProxyType({"m": 256, "n": 256, "k": 512})
 """The sizes of a matrix product where none are given."""
-
-PRODUCT = gemm(name="a matrix product")
-"""What every schedule computes, before its tile is known."""
 
 Track = Callable[[Iterable[int]], Iterable[int]]
 
@@ -57,22 +54,24 @@ class RunJob:
     sizes: Mapping[str, int] = field(default_factory=dict)
     scalars: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
-    timings: int = 3
+    limits: RunLimits = RunLimits(timings=3)
     race_check: bool = True
-    max_memory_gb: float = MAX_MEMORY_GB
-    max_instructions: int = MAX_INSTRUCTIONS
     code: bytes | None = None
     """The code object that must come out of it, where there is one already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Each run, its sizes, and the kernel that was run."""
+    """Each run, its sizes, and the kernel that was run.
 
-    job: RunJob
-    emission: Emission
+    ``emission`` is how that was emitted; None of a product's, which are made by their spec.
+    """
+
+    kernel: EmittedKernel
     sizes: Mapping[str, int]
     trials: tuple[Trial, ...]
+    race_check: bool
+    emission: Emission | None = None
 
     @property
     def wrong(self) -> tuple[Trial, ...]:
@@ -87,9 +86,9 @@ class Ran:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "kernel": self.emission.kernel.name,
-            **self.emission.to_dict(),
-            "race_check": self.job.race_check,
+            "kernel": self.kernel.name,
+            **({"sizes": dict(self.sizes)} if self.emission is None else self.emission.to_dict()),
+            "race_check": self.race_check,
             "runs": len(self.trials),
             "wrong": [trial_data(trial) for trial in self.wrong],
             "instructions": self.executed,
@@ -100,20 +99,18 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     """Run the kernel of a source in the emulator; ``track`` may watch the seeds go by."""
     if not isinstance(job, RunJob):
         job = RunJob(job if isinstance(job, EmitJob) else EmitJob(Source.of(job)))
-    declared = find_source(job.emit.source)
-    job = _check_early(job)
-    over = declared.over if isinstance(declared, Loop) else "k"
-    usual = None if isinstance(declared, Loop) else USUAL["k"]
-    asked = job.emit if job.code else replace(job.emit, k=job.sizes.get(over, usual))
-    found = emit(asked)
+    opened = open_to_emit(job.emit)
+    job, asked = _check_early(job, opened), job.emit
+    own = opened.own and isinstance(opened.origin, LoopSource)
+    if not job.code:
+        usual = None if own else USUAL["k"]
+        asked = replace(asked, k=job.sizes.get(opened.meaning.over, usual))
+    found = emit(asked, fitted(opened, asked.k))
     kernel = found.kernel
     sizes = _sizes(kernel.launch, job.sizes)
-    _check_depth(kernel.launch, sizes, isinstance(declared, Loop))
-    check_memory(job, needed_bytes(kernel.launch.meaning, sizes), sizes)
-    check_work(job, kernel, sizes)
-    from pipeloom.drive.trial import Launchable, run_program
-    from pipeloom.write import assemble
-
+    _check_depth(kernel.launch, sizes, own)
+    check_memory(job.limits, needed_bytes(kernel.launch.meaning, sizes), sizes)
+    check_work(job.limits, kernel, sizes)
     code = assemble(kernel)
     if job.code is not None and job.code != code.data:
         raise SpecError(
@@ -129,31 +126,26 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
             sizes=sizes,
             seed=seed,
             scalars=job.scalars,
-            ops=found.subject.ops,
+            ops=found.opened.ops,
             check_races=job.race_check,
         )
-        for seed in track(range(job.seed, job.seed + job.timings))
+        for seed in track(range(job.seed, job.seed + job.limits.timings))
     )
-    return Ran(job, found, sizes, trials)
+    return Ran(kernel, sizes, trials, job.race_check, found)
 
 
-def _check_early(job: RunJob) -> RunJob:
+def _check_early(job: RunJob, opened: Opened) -> RunJob:
     """The job with sizes by its kernel's dimensions.
 
     What no kernel takes is refused before the search, which takes its time.
     """
-    from pipeloom.drive.trial import scalar_values
-    from pipeloom.write.launch import check_dimensions, check_sizes
-    from pipeloom.write.lower.memory import dimensions
-
-    subject = emission_subject(job.emit)
-    meaning = subject.meaning if isinstance(subject, ProgramSubject) else PRODUCT.meaning
+    meaning = opened.meaning
     job = replace(job, sizes=by_head(dimensions(meaning), job.sizes))
     check_dimensions(meaning, job.sizes)
     sizes = _open_sizes(meaning, job.sizes)
     check_sizes(meaning, sizes)
     scalar_values(meaning, job.scalars)
-    check_memory(job, needed_bytes(meaning, sizes), sizes)
+    check_memory(job.limits, needed_bytes(meaning, sizes), sizes)
     return job
 
 
@@ -186,8 +178,6 @@ def needed_bytes(meaning: Meaning, sizes: Mapping[str, int]) -> int:
 
 def needed_instructions(kernel: EmittedKernel, sizes: Mapping[str, int]) -> int:
     """Instructions of one run, about: every line once per wave, those of a loop per iteration."""
-    from pipeloom.machine_code.executed_lines import loops
-
     launch = kernel.launch
     longest = max((back - head for head, back in loops(kernel.lines)), default=0)
     size = sizes.get(launch.meaning.over, launch.least)
@@ -195,13 +185,13 @@ def needed_instructions(kernel: EmittedKernel, sizes: Mapping[str, int]) -> int:
     return prod(launch.grid(sizes)) * kernel.waves * (len(kernel.lines) + trips * longest)
 
 
-def check_memory(job: RunJob | RunLimits, needed_bytes: int, sizes: Mapping[str, int]) -> None:
+def check_memory(limits: RunLimits, needed_bytes: int, sizes: Mapping[str, int]) -> None:
     """Refuse what does not fit in memory, before anything is allocated."""
     needed = needed_bytes / 1e9
-    if needed > job.max_memory_gb:
+    if needed > limits.max_memory_gb:
         raise SpecError(
             f"{_words(sizes)} takes about {needed:.1f} GB of memory to "
-            f"run and compare, over the limit of {job.max_memory_gb:g} GB",
+            f"run and compare, over the limit of {limits.max_memory_gb:g} GB",
             hint="run a smaller problem, which shows the same kernel; or raise the limit: "
             f"--max-memory {needed + 0.5:.0f}",
             field="max_memory",
@@ -209,17 +199,17 @@ def check_memory(job: RunJob | RunLimits, needed_bytes: int, sizes: Mapping[str,
 
 
 def check_work(
-    job: RunJob | RunLimits, kernel: EmittedKernel, sizes: Mapping[str, int], batches: int = 1
+    limits: RunLimits, kernel: EmittedKernel, sizes: Mapping[str, int], batches: int = 1
 ) -> None:
     """Refuse what would be emulated for too long."""
     if min(sizes.values(), default=1) < 1:
         return  # the launch says what is wrong
-    needed = needed_instructions(kernel, sizes) * job.timings * batches
-    if needed > job.max_instructions:
+    needed = needed_instructions(kernel, sizes) * limits.timings * batches
+    if needed > limits.max_instructions:
         raise SpecError(
             f"{_words(sizes)} is about {needed:.1e} instructions to emulate "
-            f"({prod(kernel.launch.grid(sizes))} workgroups, {job.timings} timings), over the "
-            f"limit of {job.max_instructions:.1e}",
+            f"({prod(kernel.launch.grid(sizes))} workgroups, {limits.timings} timings), over the "
+            f"limit of {limits.max_instructions:.1e}",
             hint="run a smaller problem or fewer --timings; or raise the limit: "
             f"--max-instructions {needed}",
             field="max_instructions",

@@ -17,7 +17,7 @@ from pipeloom.checks import check_int
 from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.drive.recorded_kernels import launch_record_of
-from pipeloom.drive.running import RunLimits, check_memory, check_work, needed_bytes, trial_data
+from pipeloom.drive.running import Ran, RunLimits, check_memory, check_work, needed_bytes
 from pipeloom.drive.trial import Trial
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import read_file
@@ -36,35 +36,6 @@ class RecordedGemm:
     sizes: Mapping[str, int]
     files: Mapping[str, str]
     """The file of every kernel, by symbol."""
-
-
-@dataclass(frozen=True, slots=True)
-class RanGemm:
-    """Each run of a product, and the kernels that were run."""
-
-    made: Gemm
-    sizes: Mapping[str, int]
-    trials: tuple[Trial, ...]
-
-    @property
-    def wrong(self) -> tuple[Trial, ...]:
-        """The runs with a finding or a wrong element."""
-        return tuple(trial for trial in self.trials if not trial.ok)
-
-    @property
-    def executed(self) -> int:
-        """Instructions of all runs."""
-        return sum(trial.executed for trial in self.trials)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "kernel": self.made.kernel.name,
-            "sizes": dict(self.sizes),
-            "runs": len(self.trials),
-            "wrong": [trial_data(trial) for trial in self.wrong],
-            "instructions": self.executed,
-        }
 
 
 def gemm_made_from(spec: GemmSpec, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -99,7 +70,7 @@ def run_recorded(
     *,
     check_races: bool = True,
     track: Callable[[Iterable[int]], Iterable[int]] = iter,
-) -> RanGemm:
+) -> Ran:
     """Run the kernels in the files, at the record's sizes unless others are given."""
     made = gemm_kernel(found.spec)
     ready = ReadyGemm.of(made)
@@ -124,7 +95,7 @@ def run_recorded(
             )
     whole = {dim: {**found.sizes, **sizes}[dim] for dim in (*SIZES, *sizes)}
     trials = gemm_trials(ready, whole, track(seeds), limits, check_races=check_races)
-    return RanGemm(made, whole, trials)
+    return Ran(made.kernel, whole, trials, check_races)
 
 
 def gemm_trials(

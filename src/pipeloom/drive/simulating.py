@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipeloom.declare.gemm_problem import GemmProblem, some_type
-from pipeloom.drive.emitting import Emission, EmitJob, emit, is_compiled_file
-from pipeloom.drive.sources import Source
-from pipeloom.drive.subjects import ScheduleSubject, Subject, open_source
+from pipeloom.drive.emitting import Emission, EmitJob, emit
+from pipeloom.drive.opening import Opened, open_source
+from pipeloom.drive.sources import Source, find_source, refuse_changes
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.estimate import (
@@ -25,8 +25,10 @@ from pipeloom.judge.simulate.issued import ITERATIONS, simulate, trips_for, usua
 from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.target import Target
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.program import Program
-from pipeloom.show.headers import tile_text
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.show.headers import sync_text, tile_text
 from pipeloom.show.step_rows import trip_counts
 
 
@@ -48,7 +50,7 @@ class Simulation:
     """What is to be run: a program, or with ``emission`` the kernel emitted from it."""
 
     job: SimulateJob
-    subject: Subject
+    opened: Opened
     program: Program
     machine: Target
     emission: Emission | None
@@ -86,8 +88,6 @@ class Simulation:
             return simulate(
                 self.program, self.machine, iterations=k_tiles, jitter=jitter, seed=seed
             )
-        from pipeloom.machine_code import simulate_emitted
-
         kernel = self.emission.kernel
         return simulate_emitted(kernel, self.machine, k_tiles, jitter=jitter, seed=seed)
 
@@ -100,8 +100,8 @@ class Simulation:
             raise SpecError(
                 "the whole-GPU estimate needs all of --m, --n and --k", hint="give three"
             )
-        tile, program = self.subject.tile(), self.program
-        if tile is None or not {"m", "n", "k"} <= tile.sizes.keys():
+        tile, program = self.opened.tile(), self.program
+        if tile is None or not {"m", "n", "k"} <= tile.keys():
             raise SpecError(
                 f"{program.name} is no product of an M x K and a K x N matrix, which the whole-GPU "
                 "estimate is of",
@@ -115,7 +115,7 @@ class Simulation:
                 hint="drop --k-tiles",
                 field="k_tiles",
             )
-        depth = tile.sizes["k"]
+        depth = tile["k"]
         least = program.iterations.at(program.min_trips) * depth
         if min(m, n, k) > 0 and k < least:
             step = program.step * depth
@@ -125,15 +125,12 @@ class Simulation:
                 field="k",
             )
         out = program.meaning.outputs[0].type.dtype.bits / 8
-        if self.emission is None and isinstance(self.subject, ScheduleSubject):
-            # A schedule names no type of C: as emit has it, that of A and B, f32 where those are 8
-            # bits wide.
-            out = tile.element_bytes if tile.element_bytes > 1 else 4.0
-        block, stored = Block(tile.sizes["m"], tile.sizes["n"], depth), stores_output(trace)
+        element = max((n.type.dtype.bits / 8 for n in program.meaning.inputs), default=4.0)
+        block, stored = Block(tile["m"], tile["n"], depth), stores_output(trace)
         store = block.m * block.n * out / trace.machine.store_bytes_per_clk.value
         outside = program.iterations.at(trip_counts(program, 0))
         cost = traced_cost(trace, outside, program.step, store if stored else 0.0)
-        problem = GemmProblem(m, n, k, some_type(tile.element_bytes), some_type(out))
+        problem = GemmProblem(m, n, k, some_type(element), some_type(out))
         return estimate_gemm(trace.machine, problem, block, cost, stored=stored)
 
 
@@ -149,35 +146,32 @@ def prepare(job: SimulateJob, *, needs_tile: bool = True) -> Simulation:
             "--allow-timing is for emitting, and any schedule can be simulated",
             hint="drop it, or add --emitted",
         )
-    subject = open_source(job.source)
+    opened = open_source(job.source)
     if needs_tile:
-        subject.require_tile()
+        opened.require_tile()
+    program = opened.program()
     return Simulation(
         job,
-        subject,
-        subject.program(),
-        subject.machine(),
+        opened,
+        program,
+        opened.machine(),
         None,
-        subject.header(),
-        subject.tile_text(),
-        subject.sync_text(),
+        opened.header(),
+        opened.tile_text(),
+        sync_text(program),
     )
 
 
 def _prepare_emitted(job: SimulateJob) -> Simulation:
     source = job.source
-    if source.dtype is not None and is_compiled_file(source):
-        raise SpecError(
-            f"{source.name} is a compiled schedule, which --dtype cannot change",
-            hint="apply --dtype to its spec: pipeloom compile SPEC --dtype ... -o FILE",
-        )
-    plain = replace(source, dtype=None, default_tile="none", arch=None)
-    dtype = source.element_type
-    found = emit(EmitJob(plain, target=source.arch, dtype=dtype, allow_timing=job.allow_timing))
+    if source.dtype is not None and isinstance(named := find_source(source), CompiledSchedule):
+        refuse_changes(source, named)
+    typed = replace(source, dtype=source.element_type)
+    found = emit(EmitJob(typed, allow_timing=job.allow_timing))
     program = found.program
     return Simulation(
         job,
-        found.subject,
+        found.opened,
         program,
         program.target,
         found,

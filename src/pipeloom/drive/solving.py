@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeloom.checks import check_int, nearest
+from pipeloom.cms import Table
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.sources import Source, find_source, is_compiled, is_loop, refuse_changes
-from pipeloom.drive.subjects import ProgramSubject, open_source
+from pipeloom.drive.loops import LoopSource
+from pipeloom.drive.opening import open_found
+from pipeloom.drive.sources import Source, find_source, is_loop, refuse_changes
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.order.modulo import (
     Explanation,
@@ -137,25 +139,23 @@ def load_problem(job: SolveJob) -> tuple[ModuloProblem, int]:
     if isinstance(source, ModuloProblem):
         return _limited(source, budget), 1
     found = find_source(source)
-    if isinstance(found, CompiledSchedule) or (isinstance(found, Mapping) and is_compiled(found)):
-        name = found.schedule if isinstance(found, CompiledSchedule) else found.get("schedule")
+    if isinstance(found, CompiledSchedule):
         raise SpecError(
             f"{source.name} is a compiled schedule, whose order is settled; solve takes a "
             "schedule's name, a spec or a problem file",
-            hint=f"pipeloom solve {name}, or the spec that it was compiled from",
+            hint=f"pipeloom solve {found.schedule}, or the spec that it was compiled from",
             field="schedule",
         )
-    if isinstance(found, Program):
+    if isinstance(found, Program | Table):
         raise SpecError(
             f"{source.name} is a program, whose order is settled",
             hint="solve takes the loop that it was made of",
             field="schedule",
         )
     if isinstance(found, Loop) or is_loop(found):
-        subject = open_source(source)
-        assert isinstance(subject, ProgramSubject)
-        assert not isinstance(subject.origin, Program)
-        problem = subject.origin.problem()
+        loop = open_found(source, found).origin
+        assert isinstance(loop, LoopSource)
+        problem = loop.problem()
         return _limited(problem.problem, budget), problem.quantum
     if source.arch is not None:
         raise SpecError(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cms import Table, lift_table, read_table
+from pipeloom.cms import Table, read_table
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import Declared, load_declaration, names_declaration
 from pipeloom.drive.deriving import Progress
@@ -21,15 +21,19 @@ from pipeloom.drive.loops import LOOPS
 from pipeloom.drive.tiling import TYPES, read_tile, tile_settings
 from pipeloom.errors import SpecError
 from pipeloom.files import read_text
+from pipeloom.machine.target import Target
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.schedules import SCHEDULES
 from pipeloom.reference.spec import find_spec
+from pipeloom.write import LAUNCH_FORMAT
 
 Named = str | PathLike[str] | Mapping[str, Any] | Declared
 """What a kernel can be given by."""
+Found = Mapping[str, Any] | Declared | Table
+"""What that means: a spec, or an object that needs none."""
 FORMS: Mapping[str, type] = MappingProxyType({**SCHEDULES, **LOOPS})
 """What is shipped, by name: the keys of its spec."""
 
@@ -47,8 +51,8 @@ class Source:
     type here is taken as ``dtype``."""
     default_tile: str = "none"
     """The tile type of a spec that names none."""
-    arch: str | None = None
-    """The chip; the schedule's own unless given."""
+    arch: str | Target | None = None
+    """The chip, by its name or as a ``Target`` of your own; the schedule's own unless given."""
     sync: Sync | None = None
     """Who places waits and barriers: ``reference``, ``proven`` or ``repaired``; None leaves it to
     the job."""
@@ -115,17 +119,19 @@ class Source:
         return own.schedule if isinstance(own, CompiledSchedule) else own.name
 
 
-def find_source(source: Source) -> Mapping[str, Any] | Declared:
-    """The mapping or object behind a source; a launch record is no kernel."""
+def find_source(source: Source) -> Found:
+    """The spec or object behind a source; a launch record is no kernel."""
     what = source.what
     if isinstance(what, PipelineSchedule | CompiledSchedule | Loop | Program):
         return what
     if isinstance(what, str) and names_declaration(what):
         return load_declaration(what)
     if isinstance(what, str | PathLike) and Path(what).suffix == ".json":
-        program = _program_file(Path(what))
-        if program is not None:
-            return program
+        data = _json_file(Path(what))
+        if isinstance(data, dict) and {"schedule", "num_mfma"} <= data.keys():
+            return read_table(data)
+        if isinstance(data, dict) and {"meaning", "groups"} <= data.keys():
+            return Program.from_dict(data)
     data = find_spec(what, FORMS)
     if is_launch_record(data):
         raise SpecError(
@@ -134,28 +140,7 @@ def find_source(source: Source) -> Mapping[str, Any] | Declared:
             hint="give the schedule's name, its spec, or what pipeloom compile -o wrote",
             field="schedule",
         )
-    return data
-
-
-def table_of(source: Source) -> Table | None:
-    """The table in the file that a source names; None where it is something else."""
-    what = source.what
-    if not isinstance(what, str | PathLike) or Path(what).suffix != ".json":
-        return None
-    data = _json_file(Path(what))
-    is_table = isinstance(data, dict) and {"schedule", "num_mfma"} <= data.keys()
-    return read_table(data) if is_table else None
-
-
-def _program_file(path: Path) -> Program | None:
-    """The program or table in a file; None where it holds something else, which others judge."""
-    table = table_of(Source(path))
-    if table is not None:
-        return lift_table(table)
-    data = _json_file(path)
-    if not isinstance(data, dict) or not {"meaning", "groups"} <= data.keys():
-        return None
-    return Program.from_dict(data)
+    return CompiledSchedule.from_dict(data) if "prologue" in data else data
 
 
 def _json_file(path: Path) -> Any:
@@ -172,18 +157,9 @@ def is_loop(found: object) -> bool:
     return isinstance(name, str) and name in LOOPS
 
 
-def is_compiled(data: Mapping[str, Any]) -> bool:
-    """Whether a mapping is what ``pipeloom compile`` wrote, not a spec."""
-    return "prologue" in data
-
-
 def is_launch_record(data: Mapping[str, Any]) -> bool:
     """Whether a mapping is the ``k.json`` that ``pipeloom emit`` writes beside ``k.hsaco``."""
-    if "format" not in data:
-        return False
-    from pipeloom.write import LAUNCH_FORMAT
-
-    return bool(data["format"] == LAUNCH_FORMAT)
+    return data.get("format") == LAUNCH_FORMAT
 
 
 def refuse_changes(source: Source, found: object) -> None:
@@ -195,7 +171,7 @@ def refuse_changes(source: Source, found: object) -> None:
     ):
         if not value:
             continue
-        if isinstance(found, Program):
+        if isinstance(found, Program | Table):
             raise SpecError(
                 f"{source.name} is a program, which {option} cannot change",
                 hint="drop it, or make the program anew",
@@ -209,8 +185,3 @@ def refuse_changes(source: Source, found: object) -> None:
             f"{source.name} is a compiled schedule, which {option} cannot change",
             hint=f"apply {option} to its spec: pipeloom compile SPEC {option} ... -o FILE",
         )
-
-
-def with_data(source: Source, data: Mapping[str, Any]) -> Source:
-    """The same source with its spec changed; messages keep its name."""
-    return replace(source, what=data, label=source.name)

@@ -18,10 +18,14 @@ from pipeloom.errors import SpecError
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.plain import key_paths
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
 
 ELEMENT_BYTES: Mapping[str, int] = MappingProxyType({"bf16": 2, "fp16": 2, "fp8": 1})
 """The element types that a tile can be named by."""
+
+DEFAULT_TYPE = "bf16"
+"""The type of the tile that a schedule is given where nothing says more."""
 
 TYPES = ("none", *ELEMENT_BYTES)
 """What can be said of a tile's elements; ``none`` leaves a spec without a tile."""
@@ -83,13 +87,19 @@ def tile_for(schedule: str, elements: str, machine: Target) -> dict[str, int]:
     return {"BK": rows, "MMA_K": depth, "elem_bytes": size}
 
 
+def fitting_types(geometry: KernelGeometry | None) -> list[str]:
+    """The types of the size of a tile's elements."""
+    size = None if geometry is None else geometry.elem_bytes
+    return [name for name, width in ELEMENT_BYTES.items() if width == size]
+
+
 def with_tile(
     data: Mapping[str, Any],
     source: str,
     *,
     dtype: str | None,
     default: str,
-    arch: str | None,
+    arch: str | Target | None,
     settings: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """The spec with a tile of the type asked for, or the default one where it names none itself.
@@ -102,7 +112,7 @@ def with_tile(
     machine = target_for(arch or ANY_CHIP)
     if dtype is None:
         if default == "none" and sets_tile(name, settings):
-            default = "bf16"
+            default = DEFAULT_TYPE
         if not gets_default_tile(data, default):
             return data
         return {"geometry": tile_for(name, default, machine), **data}

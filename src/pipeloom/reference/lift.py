@@ -3,19 +3,24 @@
 A compiled schedule says in which order ops stand; its kernel model says which waves walk them and
 what each touches. Both are read here once, and whoever judges or writes needs neither again.
 
-Sizes are abstract, because a schedule need not know its tile: a piece of an operand counts as many
-units as its fragments need to be told apart.
+Sizes are those of the schedule's tile, and its registers lie as its matrix instruction wants, so
+that a writer can write the program that was judged. A schedule need not know its tile: then sizes
+are units, as many as tell fragments apart (``walked``). With a tile of 256 rows of A:
 
-    load A (stage 1, sub 0) of K tile 2   copy  A, m 0:2, iteration 2  ->  LDS A copy 1, m 0:2
-    fragment A (stage 1, sub 0), wave 3   copy  LDS A copy 1, m 1:2    ->  registers A0
+    load A (stage 1, sub 0) of K tile 2   copy  A, m 0:128, iteration 2  ->  LDS A copy 1, m 0:128
+    fragment A (stage 1, sub 0), wave 3   copy  LDS A copy 1, m 64:128   ->  registers A0
     MMA (0, 1)                            C.next, m and n of what the wave's A0 and B1 are for
+
+Where several groups of waves bring the same piece to LDS together, each brings its share of the
+rows: a step of a program belongs to one group.
 
 The model says which accumulator an MMA adds to, but not which K tile: the n-th MMA of an
 accumulator, and the n-th copy of the same part, are taken for tile n. A verifier does not believe
 that; it follows the loads.
 
-Every entry of a phase becomes one step of the section of that name, in order; barriers that the
-kernel adds itself stand between them, and the stores of C have a section of their own.
+Every entry of a phase becomes one step of the section of that name, in order; on a tile, one that
+is for A and B at once becomes two (``staged``). Barriers that the kernel adds itself stand between
+them, and the stores of C have a section of their own.
 """
 
 from __future__ import annotations
@@ -25,9 +30,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pipeloom.errors import InternalError
-from pipeloom.machine.chips import TARGETS, target_for
-from pipeloom.machine.dtypes import BF16, F32
+from pipeloom.errors import ConfigError, InternalError
+from pipeloom.machine.chips import TARGETS, element_type, target_for
+from pipeloom.machine.dtypes import BF16, F32, DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.program import (
     Access,
@@ -36,6 +41,7 @@ from pipeloom.program import (
     Box,
     Fence,
     Group,
+    Layout,
     Meaning,
     Node,
     NodeKind,
@@ -43,7 +49,6 @@ from pipeloom.program import (
     Priority,
     Program,
     Provenance,
-    Region,
     Resource,
     Section,
     Space,
@@ -56,8 +61,9 @@ from pipeloom.program import (
     Step as ProgramStep,
 )
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.instruction_counts import InstructionCounts
+from pipeloom.reference.instruction_counts import InstructionCounts, disagreement
 from pipeloom.reference.kernels import (
     Accumulator,
     EntryRun,
@@ -67,6 +73,7 @@ from pipeloom.reference.kernels import (
     kernel_for,
 )
 from pipeloom.reference.ops import OpRole, OpTag, Phase
+from pipeloom.reference.staged import SUMS, matrix_layout, summed_meaning, with_two_operands
 from pipeloom.reference.walked import LENGTHWISE, Operand, Walked
 
 TRIPS = "T"
@@ -76,14 +83,55 @@ COUNTERS = {"VM": "vmcnt", "LGKM": "lgkmcnt"}
 
 
 def lift(
-    compiled: CompiledSchedule, kernel: Kernel | None = None, target: Target | None = None
+    compiled: CompiledSchedule,
+    kernel: Kernel | None = None,
+    target: Target | None = None,
+    dtype: str | None = None,
+    out: str | None = None,
 ) -> Program:
-    """The program of a compiled schedule as its kernel runs it.
+    """The program of a compiled schedule as its kernel runs it, on its tile.
 
-    ``target`` is by default the schedule's own chip, or one that has its matrix instruction.
+    ``target`` is by default the schedule's own chip, or one that has its matrix instruction;
+    ``dtype`` is the type of A and B, which a tile knows the size of, and ``out`` that of C.
     """
     model = kernel_for(compiled) if kernel is None else kernel
-    return _Lift(compiled, model, target or _target(compiled)).program()
+    chip, shape = target or _target(compiled), compiled.geometry
+    types = _types(compiled, chip, dtype, out)
+    program = _Lift(compiled, model, shape, chip, *types).program()
+    if shape is None or len(program.meaning.inputs) > 1 or disagreement(compiled) is not None:
+        return program
+    return with_two_operands(program, shape, *types)
+
+
+def lift_entries(compiled: CompiledSchedule, kernel: Kernel) -> Program:
+    """The same in units, with one step for every entry: what holds of it holds on every tile.
+
+    It does not say which rows of a piece a group of waves brings, so that waits derived from it
+    are right whatever a writer chooses.
+    """
+    chip = _target(compiled)
+    return _Lift(compiled, kernel, None, chip, *_types(compiled, chip, None, None)).program()
+
+
+def check_sized(program: Program, geometry: KernelGeometry) -> None:
+    """Refuse a lifted program that is not on its tile: nobody could write it."""
+    sizes, whole = program.meaning.tile, {"m": geometry.BM, "n": geometry.BN, "k": geometry.BK}
+    if sizes != whole:
+        raise ConfigError(
+            f"program {program.name!r} counts {sizes}, of which {whole} is no multiple",
+            hint="give the geometry that the schedule was compiled for",
+            field="geometry",
+        )
+
+
+def _types(
+    compiled: CompiledSchedule, target: Target, dtype: str | None, out: str | None
+) -> tuple[DType, DType]:
+    """Of A and B, and of C: by default what has the size of the tile's elements, f32 for 8 bits."""
+    shape = compiled.geometry
+    small = shape is not None and shape.elem_bytes == 1
+    named = dtype or ("fp8" if small else "bf16")
+    return element_type(named, target), dtype_for(out or ("f32" if small else named))
 
 
 def _target(compiled: CompiledSchedule) -> Target:
@@ -102,6 +150,8 @@ class _Lift(Walked):
     """One schedule and its kernel on the way to a program."""
 
     target: Target
+    dtype: DType
+    out: DType
     ordinals: Tally[object] = field(default_factory=Tally)
     """How often an accumulator was added to, or a part of a stream copied to a kind of place."""
 
@@ -146,28 +196,22 @@ class _Lift(Walked):
         ]
         dims = tuple(o.dim for o in operands) if len(operands) > 1 else ()
         c = TileType(dims, tuple(o.size for o in operands) if dims else (), F32)
-        return Meaning(
-            self.compiled.schedule,
-            "k",
-            (
-                *streams,
-                Node(name="C", kind=NodeKind.CARRY, type=c, uses=("C.next",), start=0.0),
-                Node(
-                    name="C.next",
-                    kind=NodeKind.OP,
-                    type=c,
-                    op="matmul" if dims else "sum",
-                    uses=tuple(o.name for o in operands),
-                    init="C",
-                ),
-                Node(name="out", kind=NodeKind.OUTPUT, type=c, uses=("C",), region=Region.AFTER),
-            ),
-        )
+        return summed_meaning(self.compiled.schedule, streams, c, self._stored)
+
+    @property
+    def _stored(self) -> DType:
+        """The type of C in memory; that of the sums where rows are units, which nobody stores."""
+        return F32 if self.geometry is None else self.out
 
     def _tile(self, operand: Operand, size: int) -> TileType:
         if operand.dim == "k":
             return TileType(("k",), (size,), BF16)
-        return TileType((operand.dim, "k"), (size, 1), BF16)
+        dtype = BF16 if self.geometry is None else self.dtype
+        return TileType((operand.dim, "k"), (size, self.depth), dtype)
+
+    def _layout(self, *, sums: bool = False) -> Layout | None:
+        """How a register tile lies; open without a tile, which has the matrix instruction."""
+        return None if self.geometry is None else matrix_layout(self.geometry, sums=sums)
 
     def _resources(self) -> Iterable[Resource]:
         stages: dict[str, int] = {}
@@ -183,8 +227,19 @@ class _Lift(Walked):
             operand = self.operands[self.stream_of[register.bank]]
             lengths = {b - a for (_, r), (a, b) in self.held.items() if r == register}
             size = max(lengths, default=self.fragment(operand.name))
-            yield Resource(name=str(register), space=Space.REGISTER, type=self._tile(operand, size))
-        yield Resource(name=_SUMS, space=Space.REGISTER, type=self._sums, start=0.0)
+            yield Resource(
+                name=str(register),
+                space=Space.REGISTER,
+                type=self._tile(operand, size),
+                layout=self._layout(),
+            )
+        yield Resource(
+            name=SUMS,
+            space=Space.REGISTER,
+            type=self._sums,
+            start=0.0,
+            layout=self._layout(sums=True),
+        )
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -275,7 +330,7 @@ class _Lift(Walked):
             label=_label(step, first),
             iteration=ordinal - base,
             reads=tuple(Access(str(r)) for r in registers),
-            accumulates=(Access(_SUMS, self._place(first.accumulator)),),
+            accumulates=(Access(SUMS, self._place(first.accumulator)),),
             parts=_per_wave(
                 [
                     self.summed[w, e.accumulator]
@@ -335,8 +390,8 @@ class _Lift(Walked):
                 or len({(r.operand, r.stage) for r in regions}) != 1
             ):
                 raise self.no_lift(step, "fills regions that are not side by side")
-            units = (halves[0] * operand.units, (halves[-1] + 1) * operand.units)
-            return (self._box(operand, units),)
+            rows = (halves[0] * operand.rows, (halves[-1] + 1) * operand.rows)
+            return (self._box(operand, self._brought(waves, rows)),)
         register = first.register_writes[0]
         operand = self.operands[self.stream_of[register.bank]]
         return _per_wave([self._box(operand, self.held[w, register]) for w in waves])
@@ -363,8 +418,17 @@ class _Lift(Walked):
             return self.stream_of[register.bank], Access(str(register))
         raise self.no_lift(step, "copies from no place, or from several")
 
-    def _box(self, operand: Operand, units: tuple[int, int]) -> Box:
-        return (units,) if operand.dim == "k" else (units, (0, 1))
+    def _brought(self, waves: Sequence[int], rows: tuple[int, int]) -> tuple[int, int]:
+        """A group's share of the rows of a piece, in order; all bring it whole in units."""
+        if self.geometry is None:
+            return rows
+        groups = self.kernel.groups
+        length = (rows[1] - rows[0]) // len(groups)
+        start = rows[0] + groups.index(tuple(waves)) * length
+        return start, start + length
+
+    def _box(self, operand: Operand, rows: tuple[int, int]) -> Box:
+        return (rows,) if operand.dim == "k" else (rows, (0, self.depth))
 
     def _stores(self, waves: Sequence[int]) -> Iterable[Work]:
         """C to memory: each wave its accumulators."""
@@ -379,7 +443,7 @@ class _Lift(Walked):
                 node="C",
                 label=f"store {accumulator}",
                 iteration=None,
-                reads=(Access(_SUMS, self._place(accumulator)),),
+                reads=(Access(SUMS, self._place(accumulator)),),
                 writes=(Access("out", parts),),
                 parts=parts,
                 is_copy=True,
@@ -400,7 +464,6 @@ class _Lift(Walked):
         return step.op.latency or self.latencies.get(step.op.tag, 0)
 
 
-_SUMS = "C registers"
 _VERBS = {
     OpRole.GLOBAL_LOAD: "load",
     OpRole.SHARED_STORE: "store",

@@ -13,10 +13,9 @@ shared out by rows, one run per wave; for the sums the waves stand in a ``WAVE_G
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import F32, DType
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import (
@@ -42,10 +41,45 @@ from pipeloom.reference.geometry import KernelGeometry
 SUMS = "C registers"
 
 
+def summed_meaning(name: str, streams: Sequence[Node], sums: TileType, out: DType) -> Meaning:
+    """Two operands: C += A x B^T. One: C += its sum."""
+    op = "matmul" if sums.dims else "sum"
+    uses = tuple(stream.name for stream in streams)
+    stored = replace(sums, dtype=out)
+    return Meaning(
+        name,
+        "k",
+        (
+            *streams,
+            Node(name="C", kind=NodeKind.CARRY, type=sums, uses=("C.next",), start=0.0),
+            Node(name="C.next", kind=NodeKind.OP, type=sums, op=op, uses=uses, init="C"),
+            Node(name="out", kind=NodeKind.OUTPUT, type=stored, uses=("C",), region=Region.AFTER),
+        ),
+    )
+
+
+def matrix_layout(geometry: KernelGeometry, *, sums: bool) -> Layout:
+    """How the matrix instruction of a tile wants its sums, or its operands."""
+    side = ("side", geometry.MMA_M)
+    if sums:
+        return Layout("accumulator", (side,))
+    return Layout("operand", (side, ("depth", geometry.MMA_K)))
+
+
 def with_two_operands(
     program: Program, geometry: KernelGeometry, dtype: DType, out: DType
 ) -> Program:
-    """The program of a lifted schedule of one operand, on a tile of this geometry and types."""
+    """The program of a lifted schedule of one operand, on a tile of this geometry and types.
+
+    It stays as it is where its waves do not stand in the grid, or its tile is not cut evenly by
+    them or by its K steps, or does not say what its steps count.
+    """
+    (both,) = program.meaning.inputs
+    waves, (along_m, along_n) = program.waves, WAVE_GRID
+    left = (geometry.BM % waves, geometry.BN % waves, geometry.BK % both.type.shape[0])
+    counts = (geometry.lgkm_per_load_a, geometry.lgkm_per_load_b)
+    if waves != along_m * along_n or any(left) or not all(counts):
+        return program
     return _Staged(program, geometry, dtype, out).program()
 
 
@@ -59,13 +93,6 @@ class _Staged:
         self.rows = {"A": geometry.BM, "B": geometry.BN}
         self.along = {"A": "m", "B": "n"}
         self.waves = range(program.waves)
-        if len(self.waves) != WAVE_GRID[0] * WAVE_GRID[1] or geometry.BK % self.steps:
-            raise ConfigError(
-                f"program {program.name!r} has {program.waves} waves and {self.steps} K steps of "
-                f"BK = {geometry.BK}",
-                hint="give the geometry that the schedule was compiled for",
-                field="geometry",
-            )
 
     def program(self) -> Program:
         groups = tuple(
@@ -87,44 +114,28 @@ class _Staged:
         return TileType((self.along[operand], "k"), (rows, depth), self.dtype)
 
     def _meaning(self) -> Meaning:
-        shape, meaning = self.geometry, self.source.meaning
-        c = TileType(("m", "n"), (shape.BM, shape.BN), F32)
+        shape = self.geometry
         streams = [
-            Node(name=x, kind=NodeKind.STREAM, type=self._type(x, self.rows[x], shape.BK))
-            for x in self.rows
+            Node(name=x, kind=NodeKind.STREAM, type=self._type(x, rows, shape.BK))
+            for x, rows in self.rows.items()
         ]
-        return Meaning(
-            meaning.name,
-            meaning.over,
-            (
-                *streams,
-                replace(meaning["C"], type=c),
-                replace(meaning["C.next"], type=c, op="matmul", uses=tuple(self.rows)),
-                Node(
-                    name="out",
-                    kind=NodeKind.OUTPUT,
-                    type=replace(c, dtype=self.out),
-                    uses=("C",),
-                    region=Region.AFTER,
-                ),
-            ),
-        )
+        sums = TileType(("m", "n"), (shape.BM, shape.BN), F32)
+        return summed_meaning(self.source.meaning.name, streams, sums, self.out)
 
-    def _resource(self, resource: Resource) -> list[Resource]:
+    def _resource(self, resource: Resource) -> Iterable[Resource]:
         shape = self.geometry
         if resource.name == SUMS:
             sizes = (shape.BM // WAVE_GRID[0], shape.BN // WAVE_GRID[1])
-            layout = Layout("accumulator", (("side", shape.MMA_M),))
-            return [replace(resource, type=TileType(("m", "n"), sizes, F32), layout=layout)]
-        return [
-            replace(
+            held = TileType(("m", "n"), sizes, F32)
+            yield replace(resource, type=held, layout=matrix_layout(shape, sums=True))
+            return
+        for x in self.rows:
+            yield replace(
                 resource,
                 name=self._name(resource.name, x),
                 type=self._resource_type(resource, x),
                 layout=self._layout(resource),
             )
-            for x in self.rows
-        ]
 
     def _resource_type(self, resource: Resource, operand: str) -> TileType:
         rows, depth = self.rows[operand], self.geometry.BK
@@ -140,8 +151,7 @@ class _Staged:
             return None
         if self._is_staging(resource):
             return Layout("lanes", (("vector", LOAD_BYTES * 8 // self.dtype.bits),))
-        numbers = (("side", self.geometry.MMA_M), ("depth", self.geometry.MMA_K))
-        return Layout("operand", numbers)
+        return matrix_layout(self.geometry, sums=False)
 
     def _is_staging(self, resource: Resource) -> bool:
         """Holds a K tile, where a fragment holds a K step."""
@@ -153,23 +163,25 @@ class _Staged:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> list[Step]:
+    def _step(self, step: Step) -> Iterable[Step]:
         if not isinstance(step, Work):
-            return [step]
+            yield step
+            return
         if step.node == self.both:
-            return [self._copy(step, operand) for operand in self.rows]
+            for operand in self.rows:
+                yield self._copy(step, operand)
+            return
         boxes = tuple((self._share("A", w), self._share("B", w)) for w in self.waves)
         if step.is_copy:
-            return [replace(step, parts=boxes, writes=(Access("out", boxes),))]
+            yield replace(step, parts=boxes, writes=(Access("out", boxes),))
+            return
         (register,) = step.reads
         deep = self._depth(step.parts[0][0])
-        return [
-            replace(
-                step,
-                reads=tuple(Access(self._name(register.resource, x)) for x in self.rows),
-                parts=tuple((*box, deep) for box in boxes),
-            )
-        ]
+        yield replace(
+            step,
+            reads=tuple(Access(self._name(register.resource, x)) for x in self.rows),
+            parts=tuple((*box, deep) for box in boxes),
+        )
 
     def _copy(self, step: Work, operand: str) -> Work:
         (read,), (write,) = step.reads, step.writes

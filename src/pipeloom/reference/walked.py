@@ -2,18 +2,23 @@
 
 A kernel model says, step by step and wave by wave, what is touched; read over a few trips, that
 tells the streams apart, the rows that each register holds and the block that each MMA computes.
+
+Rows are those of the schedule's tile. Of a schedule that has none, or whose tile is not cut evenly
+by what its steps touch, they are units: as many as tell the fragments of a piece apart.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 
 from pipeloom.errors import ConfigError
 from pipeloom.program import Box
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
+from pipeloom.reference.instruction_counts import disagreement
 from pipeloom.reference.kernels import Accumulator, EntryRun, Kernel, OpEffect, RegisterSet
 
 SAMPLE_TRIPS = 2
@@ -23,17 +28,17 @@ LENGTHWISE = ("m", "n")
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One stream: its pieces, how many units each has, the dimension they lie along."""
+    """One stream: its pieces, how many rows each has, the dimension they lie along."""
 
     name: str
     dim: str
     pieces: int
-    units: int
+    rows: int
 
     @property
     def size(self) -> int:
-        """Units of all pieces."""
-        return self.pieces * self.units
+        """Rows of all pieces."""
+        return self.pieces * self.rows
 
 
 @dataclass
@@ -42,6 +47,8 @@ class Walked:
 
     compiled: CompiledSchedule
     kernel: Kernel
+    tile: KernelGeometry | None
+    """The tile to count rows of; without one they are units."""
 
     @cached_property
     def trips(self) -> int:
@@ -78,8 +85,8 @@ class Walked:
         return found
 
     @cached_property
-    def operands(self) -> dict[str, Operand]:
-        """The streams, by name."""
+    def units(self) -> dict[str, Operand]:
+        """The streams by name, with as few rows as tell their fragments apart."""
         parts: dict[str, list[int]] = {}
         pieces: dict[str, int] = {}
         for _, _, effect in self.effects:
@@ -105,27 +112,61 @@ class Walked:
         }
 
     @cached_property
+    def geometry(self) -> KernelGeometry | None:
+        """The tile that rows are counted in; None where they are units.
+
+        Each unit must be whole rows, of which every group of waves brings the same number. What
+        counts other instructions than its tile is judged in units, by what it counts.
+        """
+        shape, units = self.tile, self.units
+        if shape is None or disagreement(self.compiled) is not None:
+            return None
+        whole = dict(zip(LENGTHWISE, (shape.BM, shape.BN), strict=True))
+        even = all(
+            o.dim in whole and whole[o.dim] % (o.size * len(self.kernel.groups)) == 0
+            for o in units.values()
+        )
+        return shape if even else None
+
+    @cached_property
+    def depth(self) -> int:
+        """Elements of K in a tile; 1 where rows are units."""
+        return 1 if self.geometry is None else self.geometry.BK
+
+    @cached_property
+    def operands(self) -> dict[str, Operand]:
+        """The streams, by name."""
+        shape = self.geometry
+        if shape is None:
+            return self.units
+        whole = dict(zip(LENGTHWISE, (shape.BM, shape.BN), strict=True))
+        return {
+            name: replace(one, rows=whole[one.dim] // one.pieces)
+            for name, one in self.units.items()
+        }
+
+    @cached_property
     def held(self) -> dict[tuple[int, RegisterSet], tuple[int, int]]:
-        """(wave, register) -> the units of its operand that loads bring to it."""
+        """(wave, register) -> the rows of its operand that loads bring to it."""
         found: dict[tuple[int, RegisterSet], tuple[int, int]] = {}
         for wave, step, effect in self.effects:
             for register in effect.register_writes:
                 operand = self.operands[self.stream_of[register.bank]]
-                units = (0, operand.size)
+                rows = (0, operand.size)
                 if effect.lds_reads:
                     if len(effect.lds_reads) > 1:
                         raise self.no_lift(step, "reads several regions of LDS")
                     read = effect.lds_reads[0]
-                    start = read.region.half * operand.units
-                    length = operand.units // read.part.of
+                    start = read.region.half * operand.rows
+                    length = operand.rows // read.part.of
                     start += read.part.number * length
-                    units = (start, start + length)
-                if found.setdefault((wave, register), units) != units:
+                    rows = (start, start + length)
+                if found.setdefault((wave, register), rows) != rows:
                     raise self.no_lift(step, f"brings {register} other rows than before")
         return found
 
     def rows(self, wave: int, register: RegisterSet) -> tuple[int, int]:
-        """Units of a register; one that nothing ever loads counts as the first fragment's."""
+        """Rows of a register; one that nothing ever loads counts as the first fragment's."""
         found = self.held.get((wave, register))
         if found is not None:
             return found
@@ -135,7 +176,7 @@ class Walked:
         return start, start + length
 
     def fragment(self, operand: str) -> int:
-        """Units of one fragment of an operand."""
+        """Rows of one fragment of an operand."""
         lengths = [
             stop - start
             for (_, register), (start, stop) in self.held.items()
@@ -151,7 +192,7 @@ class Walked:
             if effect.accumulator is None or (wave, effect.accumulator) in found:
                 continue
             rows = tuple(self.rows(wave, register) for register in effect.register_reads)
-            found[wave, effect.accumulator] = (*rows, (0, 1)) if len(rows) > 1 else rows
+            found[wave, effect.accumulator] = (*rows, (0, self.depth)) if len(rows) > 1 else rows
         return found
 
     def no_lift(self, step: EntryRun, what: str) -> ConfigError:

@@ -11,7 +11,7 @@ no tile: 4 + 4 vmcnt entries per load              the target profile's counts s
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
 
 from pipeloom.reference.compiled import CompiledSchedule
@@ -123,7 +123,7 @@ def _text(value: object) -> str:
         return value.name.lower()
     if isinstance(value, bool):
         return "true" if value else "false"
-    if hasattr(value, "__dataclass_fields__"):
-        parts = (f"{f.name} {_text(getattr(value, f.name))}" for f in fields(value))  # type: ignore[arg-type]
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = (f"{f.name} {_text(getattr(value, f.name))}" for f in fields(value))
         return ", ".join(parts)
     return str(value)

@@ -11,7 +11,7 @@ import pytest
 
 from pipeloom import CompiledSchedule, OrderError, PipelineSchedule, compile_schedule
 from pipeloom.cli.main import main
-from pipeloom.drive import subjects
+from pipeloom.drive import opening
 
 needs_assembler = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None or importlib.util.find_spec("tinygrad") is None,
@@ -166,7 +166,7 @@ def test_emit_derives_barriers_too_where_they_cannot_be_kept(
             raise OrderError("no such order", hint="none")
         return compile_schedule(schedule, **options)
 
-    monkeypatch.setattr(subjects, "compile_schedule", build)
+    monkeypatch.setattr(opening, "compile_schedule", build)
     code, out, err = _run(capsys, "emit", "ping_pong", "-o", str(tmp_path / "k.s"))
     assert code == 0
     assert "note: the barriers cannot be kept (no such order)" in err

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeloom.cms import SyncEntry, Table, export_table, lift_table, read_table
-from pipeloom.drive.subjects import open_source
+from pipeloom.drive.opening import open_source
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.verify import Status, verify

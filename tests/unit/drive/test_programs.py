@@ -9,6 +9,9 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.cli.main import main
+from pipeloom.drive.opening import open_source
+from pipeloom.drive.programs import as_program
+from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.issued import usual_iterations
 
 TILE = {"BM": 128, "BN": 128, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "elem_bytes": 2}
@@ -52,3 +55,12 @@ def test_the_usual_number_of_iterations() -> None:
     assert usual_iterations(program, 1) == base
     straight = replace(program, trips=(*program.trips, pl.TripCount("unused")))
     assert usual_iterations(straight) == base
+
+
+def test_a_chip_of_ones_own_travels_as_the_object_it_is() -> None:
+    own = replace(pl.target_for("gfx950"), arch="gfx950x", chip="Mine")
+    assert as_program(pl.Source("ping_pong", dtype="bf16", arch=own)).target is own
+    assert open_source(pl.Source("gemm_tile", arch=own)).machine() is own
+    assert open_source(pl.Source(pl.kernels.gemm(64, 64, 64), arch=own)).machine() is own
+    with pytest.raises(SpecError, match="derived for arch gfx942, not for gfx950x"):
+        open_source(pl.Source("gemm_tile", ("arch=gfx942",), arch=own))

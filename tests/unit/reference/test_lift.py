@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from pipeloom.reference.kernels import (
     RegisterSet,
     kernel_for,
 )
-from pipeloom.reference.lift import SECTIONS, lift
+from pipeloom.reference.lift import SECTIONS, check_sized, lift, lift_entries
 
 SHIPPED = [
     ("ping_pong", ()),
@@ -125,6 +126,74 @@ def test_models_that_no_program_can_say_are_refused(model: type[GridKernel]) -> 
     kernel: Kernel = model.for_schedule(compiled)
     with pytest.raises(ConfigError, match="no program step does"):
         lift(compiled, kernel)
+
+
+TILE = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
+
+
+def tiled(name: str) -> CompiledSchedule:
+    """On its bf16 tile."""
+    return build_schedule({"schedule": name, "geometry": TILE})
+
+
+@pytest.mark.parametrize(("name", "side"), [("ping_pong", 256), ("single_buffer", 128)])
+def test_sizes_are_those_of_the_tile(name: str, side: int) -> None:
+    compiled = tiled(name)
+    program = lift(compiled)
+    assert program.meaning.tile == {"m": side, "n": side, "k": 64}
+    assert all(resource.layout for resource in program.resources if "LDS" not in resource.name)
+    assert compiled.geometry is not None
+    check_sized(program, compiled.geometry)
+
+
+def test_types_are_those_asked_for_or_of_the_tiles_size() -> None:
+    def types(*given: str) -> list[str]:
+        meaning = lift(tiled("ping_pong"), None, None, *given).meaning
+        return [str(node.type.dtype) for node in (*meaning.inputs, *meaning.outputs)]
+
+    assert types() == ["bf16", "bf16", "bf16"]
+    assert types("fp16", "f32") == ["fp16", "fp16", "f32"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"BM": 260}, {"vm_per_load_a": 3}],
+    ids=["no whole rows per unit", "other counts than the schedule's"],
+)
+def test_a_tile_that_the_schedule_does_not_count_leaves_units(change: dict[str, Any]) -> None:
+    """It can be judged, not written."""
+    compiled = tiled("ping_pong")
+    assert compiled.geometry is not None
+    shape = replace(compiled.geometry, **change)
+    program = lift(replace(compiled, geometry=shape))
+    assert program.meaning.tile == {"m": 4, "n": 8, "k": 1}
+    with pytest.raises(ConfigError) as caught:
+        check_sized(program, shape)
+    assert caught.value.field == "geometry"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"BK": 63}, {"BM": 130}, {"lgkm_per_load_b": 0}],
+    ids=["K steps", "rows of a wave", "reads that nobody counted"],
+)
+def test_a_staged_tile_that_is_not_cut_evenly_leaves_units(change: dict[str, Any]) -> None:
+    compiled = tiled("single_buffer")
+    assert compiled.geometry is not None
+    program = lift(replace(compiled, geometry=replace(compiled.geometry, **change)))
+    assert [node.name for node in program.meaning.inputs] == ["AB"]
+
+
+def test_an_op_for_both_operands_is_a_step_for_each_on_a_tile() -> None:
+    compiled = tiled("single_buffer")
+
+    def labels(program: Program) -> list[str]:
+        return [s.label for _, _, s in program.groups[0].steps() if isinstance(s, Work)]
+
+    whole = labels(lift_entries(compiled, kernel_for(compiled)))
+    apart = labels(lift(compiled))
+    assert whole[:2] == ["load staging0", "store AB[0,0]"]
+    assert apart[:4] == ["load staging0 A", "load staging0 B", "store A[0,0]", "store B[0,0]"]
 
 
 def test_a_target_can_be_chosen() -> None:

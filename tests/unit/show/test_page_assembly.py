@@ -113,7 +113,7 @@ def test_what_is_only_timing_has_its_assembly() -> None:
 def test_declared_values_in_a_line() -> None:
     meaning = prepare(SimulateJob(Source("ping_pong", default_tile="bf16"))).program.meaning
     assert node_text(meaning["C.next"], sized=False) == "C.next = matmul(A, B) + C, f32"
-    assert "4x8" in node_text(meaning["C.next"])
+    assert "256x256" in node_text(meaning["C.next"])
     assert "per iteration" in node_text(meaning["A"])
     assert "before" in node_text(meaning["C"])
     assert "stored" in node_text(meaning["out"])

@@ -8,14 +8,13 @@ from functools import cache
 from typing import Any
 
 from pipeloom import compile_schedule, load_spec, target_for
-from pipeloom.drive.loops import BlockSpec, GemmTileSpec, element_type
+from pipeloom.drive.loops import BlockSpec, GemmTileSpec
 from pipeloom.drive.trial import Launchable, Trial, run_program
 from pipeloom.judge.verify import Status
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.sized import sized
 from pipeloom.write import EmittedKernel, assemble, emit_program
 
 Shape = tuple[int, int, int, int, int]
@@ -52,8 +51,7 @@ def program_of(
     assert compiled.geometry is not None
     chip = target_for(target)
     stored = out or ("f32" if dtype == "fp8" else dtype)
-    lifted = lift(compiled, target=chip)
-    return sized(lifted, compiled.geometry, element_type(dtype, chip), stored)
+    return lift(compiled, target=chip, dtype=dtype, out=stored)
 
 
 @cache

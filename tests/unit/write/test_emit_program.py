@@ -14,7 +14,6 @@ from pipeloom.judge.emulate import LaunchError
 from pipeloom.program import VOCABULARY, Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
-from pipeloom.reference.sized import sized
 from pipeloom.write import EmitError, EmittedKernel, assemble, emit_program, launch_record
 from tests.unit.write.programs import RELU, derived, exchange, loading_ahead, row_sum
 
@@ -90,10 +89,9 @@ def test_registers_through_lds(arch: str) -> None:
 def test_schedules_of_the_specification(
     proved: Callable[..., CompiledSchedule], name: str, waves: int
 ) -> None:
-    """Lifted and sized, they are proved and written like any other program."""
+    """Lifted on their tile, they are proved and written like any other program."""
     compiled = proved(name, "bf16", (128, 128, 64, 16, 32))
-    assert compiled.geometry is not None
-    kernel = ready(emit_program(sized(lift(compiled), compiled.geometry, "bf16", "bf16")))
+    kernel = ready(emit_program(lift(compiled)))
     assert kernel.emitted.waves == waves
     sizes = {"m": 130, "n": 101, "k": kernel.emitted.k_min + kernel.emitted.k_step}
     trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=4)
@@ -113,9 +111,8 @@ def test_a_schedule_that_stages_both_operands_at_once(
     """One op for A and B becomes one for each, where it stood."""
     spec = {"schedule": "single_buffer", "geometry": tile}
     compiled = compile_schedule(load_spec(spec), sync="repaired")
-    assert compiled.geometry is not None
-    lifted = lift(compiled, target=target_for(arch))
-    kernel = ready(emit_program(sized(lifted, compiled.geometry, dtype, "f32")))
+    lifted = lift(compiled, target=target_for(arch), dtype=dtype, out="f32")
+    kernel = ready(emit_program(lifted))
     sizes = {"m": 130, "n": 61, "k": kernel.emitted.k_min + kernel.emitted.k_step}
     trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=4)
     assert trial.ok, trial.summary()
