@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeloom.drive.checking import Start
+from pipeloom.drive.kernel_files import Start
 from pipeloom.judge.emulate import CodeKernel, load_code_object
 from pipeloom.judge.emulate.arguments import Argument
 from pipeloom.write import assemble_text

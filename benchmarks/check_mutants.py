@@ -28,7 +28,8 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 
 from benchmarks.check_kernels import CASES, skipped
-from pipeloom.drive.checking import Array, Start, differing
+from pipeloom.drive.checking import differing
+from pipeloom.drive.kernel_files import Array, Start
 from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.prepared import Prepared, study
 from pipeloom.judge.check.record import Recorder

@@ -190,14 +190,21 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("errors", "checks", "files", "plain", "write"),
         *("drive", "drive.trial", "drive.gemm_trial"),
     ),
-    "drive.checking": ("errors", "checks", "files", "judge.check", "judge.emulate", "write"),
-    "drive.witnessing": ("errors", "judge.check", "judge.emulate", "write", "drive.checking"),
-    "drive.triton_kernels": ("errors", "checks", "judge.emulate", "drive.checking"),
+    "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),
+    "drive.checking": ("errors", "checks", "judge.check", "judge.emulate", "drive.kernel_files"),
+    "drive.witnessing": (
+        *("errors", "judge.check", "judge.emulate", "write"),
+        *("drive.kernel_files", "drive.checking"),
+    ),
+    "drive.triton_kernels": (
+        *("errors", "checks", "judge.emulate", "drive.kernel_files", "drive.checking"),
+    ),
     "drive.timing_files": (
         "errors",
         "judge.check",
         "judge.emulate",
         "machine_code",
+        "drive.kernel_files",
         "drive.checking",
     ),
     "drive.correcting": (
@@ -208,6 +215,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.wait_states",
         "machine_code",
         "write",
+        "drive.kernel_files",
         "drive.checking",
     ),
     "drive": (

@@ -15,8 +15,9 @@ from rich.text import Text
 from pipeloom.cli.common import add_json, print_json, wrote
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_folder
-from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check, open_kernel
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.correcting import Corrected, check_path, correct
+from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.errors import OrderError
 from pipeloom.files import write_file

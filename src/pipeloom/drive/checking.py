@@ -10,20 +10,17 @@ other: what is judged is whether it depends on timing.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeloom.checks import check_int
+from pipeloom.drive.kernel_files import Array, KernelFile, Start, open_kernel
 from pipeloom.errors import SpecError
-from pipeloom.files import read_file
-from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.early import issued_early
 from pipeloom.judge.check.judgement import coverage, judge_run
 from pipeloom.judge.check.needless import loosen, needless
@@ -44,22 +41,12 @@ from pipeloom.judge.emulate import (
     CodeObject,
     Directed,
     EmulateError,
-    Pitched,
-    PlacedArg,
-    RunResult,
     Timing,
     check_hazards,
-    load_code_object,
-    map_lines,
-    run_kernel,
 )
-from pipeloom.judge.emulate.arguments import Argument, Arguments
+from pipeloom.judge.emulate.arguments import Arguments
 from pipeloom.judge.emulate.traps import StepLimitError
 from pipeloom.judge.emulate.wave import POISON_WORD
-from pipeloom.write.assemble import assemble_text, link_object
-from pipeloom.write.faults import AssemblyError
-
-Array = npt.NDArray[Any]
 
 SEEDS = 8
 """Runs that try to show a race, beside the directed ones."""
@@ -70,92 +57,7 @@ MOST_INSTRUCTIONS = 1_000_000
 LEFTOVERS = (0, 0x3F803F80)
 """What registers and LDS hold that nothing has written, other than all ones: 0, and 1.0 in bf16."""
 _MAX_FINDINGS = 1000
-_TARGET = re.compile(r'\.amdgcn_target\s+"([^"]*)"')
-_CHIP = re.compile(r"gfx\w+")
 _RACES = (CheckKind.RAW, CheckKind.WAR, CheckKind.WAW, CheckKind.REGISTER)
-
-
-@dataclass(frozen=True, slots=True)
-class KernelFile:
-    """A kernel and where it comes from."""
-
-    kernel: CodeKernel
-    """The kernel's code, descriptor and metadata."""
-    data: bytes
-    """The code object; empty where the kernel was given in memory."""
-    name: str = ""
-    """The file's name; empty in memory."""
-    text: str = ""
-    """Its assembly, where that was given."""
-
-    def __repr__(self) -> str:
-        return f"<KernelFile {self.name or 'in memory'}: {self.kernel!r}>"
-
-    def lines(self) -> dict[int, str]:
-        """pc -> ``file:line``, as far as it is known."""
-        if not self.text:
-            return debug_lines(self.data, self.kernel.entry, len(self.kernel.code))
-        try:
-            found = map_lines(self.kernel, self.text)
-        except EmulateError:
-            return {}
-        return {pc: f"{Path(self.name).name}:{source.line}" for pc, source in found.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How the kernel is launched."""
-
-    grid: tuple[int, ...]
-    """Workgroups along x, y and z."""
-    block: tuple[int, ...]
-    """Work-items of a workgroup along x, y and z."""
-    args: Arguments
-    """The explicit arguments in order."""
-    dynamic_lds: int = 0
-    """Bytes of LDS that the launch adds to the kernel's own."""
-
-    def __repr__(self) -> str:
-        return f"<Start of grid {self.grid}, block {self.block}: {len(self.args)} arguments>"
-
-    def fresh(self) -> tuple[list[Argument | PlacedArg], list[Array]]:
-        """The arguments with arrays of their own, and those arrays."""
-        copies: dict[int, Array] = {}
-
-        def copied(value: Argument) -> Argument:
-            if isinstance(value, Pitched):
-                inner = copied(value.array)
-                assert isinstance(inner, np.ndarray)
-                return replace(value, array=inner)
-            if isinstance(value, np.ndarray):
-                return copies.setdefault(id(value), value.copy())
-            return value
-
-        args = [
-            replace(one, value=copied(one.value)) if isinstance(one, PlacedArg) else copied(one)
-            for one in self.args
-        ]
-        return args, list(copies.values())
-
-    def run(self, kernel: CodeKernel, **options: Any) -> tuple[RunResult, list[Array]]:
-        """Emulate the launch, with nothing judged on the way; and its arrays as they are then.
-
-        Args:
-            kernel: The kernel to launch.
-            **options: Those of ``run_kernel``.
-        """
-        args, outputs = self.fresh()
-        result = run_kernel(
-            kernel,
-            grid=self.grid,
-            block=self.block,
-            args=args,
-            dynamic_lds=self.dynamic_lds,
-            check_races=False,
-            check_wait_states=False,
-            **options,
-        )
-        return result, outputs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,54 +92,6 @@ class Checked:
                 hint="there is nothing to witness",
             )
         return witness(self.study, self.verdict)
-
-
-def open_kernel(
-    source: str | os.PathLike[str] | bytes | CodeObject | CodeKernel, kernel: str | None = None
-) -> KernelFile:
-    """Load a code object, link an object file or assemble text."""
-    if isinstance(source, CodeKernel):
-        return KernelFile(source, b"")
-    if isinstance(source, CodeObject):
-        return KernelFile(source.kernel(kernel), b"")
-    if isinstance(source, bytes):
-        data, name = source, ""
-    else:
-        name = os.fspath(source)
-        try:
-            data = read_file(name)
-        except OSError as error:
-            raise SpecError(
-                f"cannot read {name}: {error.strerror}", hint="give a .hsaco, .co, .o or .s file"
-            ) from error
-    text = ""
-    if name.endswith((".s", ".S", ".asm")):
-        text, data = assembled(data.decode("utf-8", "replace"), name)
-    elif data[:4] == b"\x7fELF" and data[16:18] == b"\x01\x00":
-        data = link_object(data)
-    return KernelFile(load_code_object(data).kernel(kernel), data, name, text)
-
-
-def assembled(text: str, name: str = "the assembly") -> tuple[str, bytes]:
-    """Assembly as our assembler takes it, and the code object of it.
-
-    Compilers spell the target id in ways that another LLVM refuses; only the chip in it counts.
-    """
-    found = _TARGET.search(text)
-    chip = _CHIP.search(found[1]) if found else None
-    if found is None or chip is None:
-        raise SpecError(
-            f"{name} does not say which chip it is for",
-            hint='begin it with .amdgcn_target "amdgcn-amd-amdhsa--gfx950"',
-        )
-    plain = f'.amdgcn_target "amdgcn-amd-amdhsa--{chip[0]}"'
-    text = text[: found.start()] + plain + text[found.end() :]
-    try:
-        return text, assemble_text(text, chip[0])
-    except AssemblyError as error:
-        raise AssemblyError(
-            f"{name}: {error.message}", hint=error.hint, line=error.line, entry=error.entry
-        ) from error
 
 
 def check(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.drive.checking import Checked, KernelFile, assembled, check, open_kernel
+from pipeloom.drive.checking import Checked, check
+from pipeloom.drive.kernel_files import KernelFile, assembled, open_kernel
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.missing_sync import repair

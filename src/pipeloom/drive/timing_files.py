@@ -10,14 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from pipeloom.drive.checking import (
-    MOST_INSTRUCTIONS,
-    Checked,
-    KernelFile,
-    Start,
-    check,
-    open_kernel,
-)
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, Checked, check
+from pipeloom.drive.kernel_files import KernelFile, Start, open_kernel
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
 from pipeloom.judge.emulate import Timing

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from pipeloom.checks import nearest
-from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, KernelFile, check
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
+from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import load_code_object
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.drive.checking import Checked, KernelFile, check
+from pipeloom.drive.checking import Checked, check
+from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.errors import SpecError
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.emulate.arguments import Argument

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipeloom import ConfigError
-from pipeloom.drive.checking import KernelFile, Start
+from pipeloom.drive.kernel_files import KernelFile, Start
 from pipeloom.drive.programs import simulate
 from pipeloom.drive.timing_files import time_start
 from pipeloom.drive.trial import Launchable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeloom.drive.checking import open_kernel
+from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.errors import SpecError
 from pipeloom.write.assemble import assemble_text, link_object
 from pipeloom.write.directives import refuse_reaching

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.drive.checking import KernelFile, check
+from pipeloom.drive.checking import check
 from pipeloom.drive.correcting import correct
+from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.errors import OrderError
 from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.emulate import load_code_object, run_kernel

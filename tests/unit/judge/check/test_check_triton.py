@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.drive.checking import KernelFile, assembled, check
+from pipeloom.drive.checking import check
 from pipeloom.drive.correcting import correct
+from pipeloom.drive.kernel_files import KernelFile, assembled
 from pipeloom.drive.triton_kernels import check_triton, compile_triton
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.drive.checking import KernelFile, Start, check
+from pipeloom.drive.checking import check
 from pipeloom.drive.correcting import correct
+from pipeloom.drive.kernel_files import KernelFile, Start
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened, time_start
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.simulate import Kind
