@@ -19,7 +19,7 @@ from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
 from pipeloom.judge.execute import Executor
 from pipeloom.program import Program
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 
 NAMES = ("ping_pong", "four_wave", "single_buffer")
 
@@ -49,7 +49,7 @@ def main() -> None:
     )
     print(f"{'what':<46}{'wall ms':>10}{'CPU ms':>10}{'target':>10}")
     for name in NAMES:
-        program = lift(build_schedule(name))
+        program = lift_in_units(build_schedule(name))
         executor = Executor(program)
         jobs: list[tuple[str, Callable[[], object], int, str]] = [
             ("unroll, trips 2", partial(unrolled, program), 15, ""),

@@ -28,7 +28,7 @@ from benchmarks.random_programs.strict import fully_synchronized, thinned
 from pipeloom import CompiledSchedule, OpDesc, ScheduleEntry, build_schedule, load_spec
 from pipeloom.program import Program
 from pipeloom.reference.compiler import compile_schedule
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 from pipeloom.reference.ops import KOffsetKind, OpRole, Phase, ResourceKind
 from pipeloom.reference.resync import synchronize
 
@@ -65,13 +65,13 @@ def golden_schedules(count: int) -> list[tuple[str, CompiledSchedule]]:
 
 def golden_bases(count: int) -> list[Base]:
     """Golden schedules as they are."""
-    return [Base("golden", name, lift(found)) for name, found in golden_schedules(count)]
+    return [Base("golden", name, lift_in_units(found)) for name, found in golden_schedules(count)]
 
 
 def fixed_bases(count: int) -> list[Base]:
     """Up to ``count`` golden schedules, synchronised anew."""
     return [
-        Base("fixed", name, lift(synchronize(found, reorder=True)))
+        Base("fixed", name, lift_in_units(synchronize(found, reorder=True)))
         for name, found in golden_schedules(count)
     ]
 
@@ -83,7 +83,7 @@ def dense_bases(count: int) -> list[Base]:
         orders = [_golden_schedule(known[name]) for name in DENSE_CASES[:count]]
     else:
         orders = golden_schedules(count)
-    return [Base("dense", name, _dense(lift(found))) for name, found in orders]
+    return [Base("dense", name, _dense(lift_in_units(found))) for name, found in orders]
 
 
 def mutants_of(base: Base, count: int, seed: int) -> Iterator[Case]:

@@ -13,12 +13,12 @@ from pipeloom import ConfigError, StructureError, build_schedule
 from pipeloom.judge.execute import execute, provoke
 from pipeloom.machine.target import BarrierKind
 from pipeloom.program import Access, Barrier, Program, Step, Work
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 
 
 @pytest.fixture(scope="module")
 def program() -> Program:
-    return lift(build_schedule("four_wave"))
+    return lift_in_units(build_schedule("four_wave"))
 
 
 def _with_first(program: Program, step: Step) -> Program:

@@ -23,7 +23,7 @@ from pipeloom.reference.declaration import PipelineSchedule
 
 Declared = PipelineSchedule | CompiledSchedule | Loop | Program
 
-KINDS = (PipelineSchedule, CompiledSchedule, Loop, Program)
+KINDS: tuple[type, ...] = (PipelineSchedule, CompiledSchedule, Loop, Program)
 """What a declaration may be."""
 
 
@@ -57,7 +57,7 @@ def resolve(value: object, text: str) -> Declared:
             made = value()
         except Exception as error:
             raise _raised(text, error, f"{text}() raised") from error
-    if isinstance(made, KINDS):
+    if isinstance(made, Declared):
         return made
     raise _wrong_kind(text, f"a {type(made).__name__}")
 

@@ -45,7 +45,7 @@ from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import Kernel
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift, lift_in_units
 from pipeloom.reference.resync import synchronize as synchronize_schedule
 from pipeloom.sync import PROVEN, REPAIRED
 from pipeloom.sync import synchronize as synchronize_program
@@ -151,7 +151,7 @@ def execute(
             ``arrays`` (inputs of your own), ``explain`` (list every wrong read), ``trace``,
             ``counter_stall``.
     """
-    program = as_program(source, kernel)
+    program = _in_units(source, kernel)
     if isinstance(trips, Mapping):
         trips = {name: plain_int(count) for name, count in trips.items()}
     else:
@@ -318,6 +318,17 @@ def report(
 def _asked(source: Source) -> Asked:
     _check(source)
     return source if isinstance(source, Asked) else Asked(source)
+
+
+def _in_units(source: Source, kernel: Kernel | None) -> Program:
+    """Of a schedule the smallest program that goes through its steps; of others their program."""
+    if kernel is not None:
+        check_instance("execute", "kernel", kernel, Kernel)
+    opened = open_source(_asked(source), keep_interrupted=isinstance(source, Loop))
+    compiled = opened.schedule()
+    if compiled is None:
+        return opened.program()
+    return lift_in_units(compiled, kernel or opened.kernel(compiled))
 
 
 def _ops(source: object) -> Vocabulary:

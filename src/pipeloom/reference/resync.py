@@ -18,7 +18,7 @@ from pipeloom.errors import ConfigError, OrderError
 from pipeloom.program import Barrier, Program, Provenance, Section, Step, Wait, Work
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.kernels import Kernel, kernel_for
-from pipeloom.reference.lift import SECTIONS, lift_entries
+from pipeloom.reference.lift import SECTIONS, lift_in_units
 from pipeloom.reference.ops import OpDesc, Phase
 from pipeloom.sync import PROVEN, REPAIRED
 from pipeloom.sync import synchronize as synchronize_program
@@ -63,7 +63,7 @@ def _synchronized(
 def _with_model(
     compiled: CompiledSchedule, model: Kernel, reorder: bool, keep_barriers: bool
 ) -> CompiledSchedule:
-    program = replace(lift_entries(compiled, model), provenance=Provenance())
+    program = replace(lift_in_units(compiled, model), provenance=Provenance())
     _check_groups(program, model)
     method = REPAIRED if keep_barriers else PROVEN
     try:

@@ -19,7 +19,7 @@ from pipeloom.reference.kernels import (
     RegisterSet,
     kernel_for,
 )
-from pipeloom.reference.lift import SECTIONS, check_sized, lift, lift_entries
+from pipeloom.reference.lift import SECTIONS, check_sized, lift, lift_in_units
 
 SHIPPED = [
     ("ping_pong", ()),
@@ -190,7 +190,7 @@ def test_an_op_for_both_operands_is_a_step_for_each_on_a_tile() -> None:
     def labels(program: Program) -> list[str]:
         return [s.label for _, _, s in program.groups[0].steps() if isinstance(s, Work)]
 
-    whole = labels(lift_entries(compiled, kernel_for(compiled)))
+    whole = labels(lift_in_units(compiled))
     apart = labels(lift(compiled))
     assert whole[:2] == ["load staging0", "store AB[0,0]"]
     assert apart[:4] == ["load staging0 A", "load staging0 B", "store A[0,0]", "store B[0,0]"]

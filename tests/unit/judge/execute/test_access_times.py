@@ -11,9 +11,11 @@ from pipeloom import build_schedule
 from pipeloom.judge.execute import TIMINGS, Executor
 from pipeloom.judge.execute.access_times import What, timelines
 from pipeloom.program import Program
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 
-_EXECUTORS = {name: Executor(lift(build_schedule(name))) for name in ("ping_pong", "four_wave")}
+_EXECUTORS = {
+    name: Executor(lift_in_units(build_schedule(name))) for name in ("ping_pong", "four_wave")
+}
 
 
 @settings(deadline=None, max_examples=30)

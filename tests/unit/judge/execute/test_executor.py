@@ -13,7 +13,7 @@ from pipeloom.judge.execute import ORDERS, TIMINGS, Executor, Fault, execute, wa
 from pipeloom.program import OpDef, Program, Work
 from pipeloom.program.evaluate import evaluate_block
 from pipeloom.program.vocabulary import VOCABULARY
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 from tests.unit.judge.verify.programs import attention, lowered
 
 NAMES = ("ping_pong", "four_wave", "single_buffer")
@@ -21,7 +21,7 @@ NAMES = ("ping_pong", "four_wave", "single_buffer")
 
 @pytest.fixture(scope="module", params=NAMES)
 def strict(request: pytest.FixtureRequest) -> Program:
-    return fully_synchronized(lift(build_schedule(request.param)))
+    return fully_synchronized(lift_in_units(build_schedule(request.param)))
 
 
 @pytest.mark.parametrize("policy", TIMINGS)
@@ -46,7 +46,7 @@ def test_inputs_of_your_own_and_what_comes_out(strict: Program) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_race_shows_as_a_wrong_number_or_as_none(name: str) -> None:
-    program = lift(build_schedule(name))
+    program = lift_in_units(build_schedule(name))
     undefined = execute(program, trips=1)
     assert {wrong.fault for wrong in undefined.wrong} == {Fault.POISON}
     assert np.isnan(undefined.outputs["out"]).any()

@@ -16,7 +16,7 @@ from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
 from pipeloom.judge.execute import Executor, Fault, Outcome
 from pipeloom.program import Barrier, Program, Step, Wait, Work
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 
 Edit = Callable[[list[Step]], Sequence[Step]]
 
@@ -73,7 +73,7 @@ def _swapped(steps: list[Step], at: int) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def published() -> Program:
-    return lift(build_schedule("four_wave"))
+    return lift_in_units(build_schedule("four_wave"))
 
 
 @pytest.fixture(scope="module")
@@ -143,12 +143,12 @@ def test_every_published_schedule_relies_on_more_than_waits_and_barriers(
 ) -> None:
     """KERNELS.md section 4: the original leaves register waits to the compiler."""
     assert not _is_right(published)
-    assert not _is_right(lift(build_schedule("ping_pong")))
+    assert not _is_right(lift_in_units(build_schedule("ping_pong")))
 
 
 def test_an_order_that_no_synchronisation_saves() -> None:
     """IDENTITY spreads loads: A(0, 0) of the next tile before the last read of the old one."""
-    order = lift(build_schedule("ping_pong", ['schedule_config.scheduling="identity"']))
+    order = lift_in_units(build_schedule("ping_pong", ['schedule_config.scheduling="identity"']))
     strict = fully_synchronized(order)
     assert _is_right(strict, 0)
     outcome = _failure(strict, 1)
@@ -157,7 +157,7 @@ def test_an_order_that_no_synchronisation_saves() -> None:
 
 
 def test_dropping_the_stagger_from_a_strict_program_harms_nothing() -> None:
-    strict = fully_synchronized(lift(build_schedule("ping_pong")))
+    strict = fully_synchronized(lift_in_units(build_schedule("ping_pong")))
     flat = strict
     for section in ("prologue", "loop", "epilogue"):
         flat = _without(flat, section, lambda s: isinstance(s, Barrier) and bool(s.label))

@@ -15,13 +15,13 @@ from benchmarks.random_programs.strict import fully_synchronized, thinned
 from pipeloom import build_schedule
 from pipeloom.declare import Loop
 from pipeloom.program import Barrier, Program, Wait
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 from tests.unit.judge.verify.programs import lowered
 
 
 @pytest.fixture(scope="module")
 def program() -> Program:
-    return lift(build_schedule("ping_pong"))
+    return lift_in_units(build_schedule("ping_pong"))
 
 
 def test_every_kind_that_the_program_has_room_for(program: Program) -> None:
@@ -69,7 +69,7 @@ def test_samples_are_drawn_evenly_and_repeatably(program: Program) -> None:
 
 
 def test_what_is_left_after_thinning_is_needed() -> None:
-    strict = fully_synchronized(lift(build_schedule("single_buffer")))
+    strict = fully_synchronized(lift_in_units(build_schedule("single_buffer")))
 
     def is_right(candidate: Program) -> bool:
         return classify(candidate, trips=({"T": 0}, {"T": 1}), random_runs=0).correct

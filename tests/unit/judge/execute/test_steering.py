@@ -14,11 +14,11 @@ from pipeloom import build_schedule
 from pipeloom.judge.execute import Executor, Meeting, StepAt, provoke, replay
 from pipeloom.judge.execute.unrolled import Line
 from pipeloom.program import Program
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 
 Litmus = Callable[..., Program]
-_STRICT = Executor(fully_synchronized(lift(build_schedule("four_wave"))))
-_PUBLISHED = Executor(lift(build_schedule("ping_pong")))
+_STRICT = Executor(fully_synchronized(lift_in_units(build_schedule("four_wave"))))
+_PUBLISHED = Executor(lift_in_units(build_schedule("ping_pong")))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pipeloom import CompiledSchedule, ConfigError, OpDesc, OrderError, Phase, b
 from pipeloom.drive.programs import as_program, simulate, verify
 from pipeloom.judge.execute import Executor
 from pipeloom.judge.verify import proves
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import lift_in_units
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.reference.resync import synchronize
 
@@ -148,7 +148,7 @@ def test_repairing_twice_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ["ping_pong", "four_wave"])
 def test_a_repaired_schedule_multiplies(name: str) -> None:
     fixed = kept(name, reorder=True)
-    executor = Executor(lift(fixed))
+    executor = Executor(lift_in_units(fixed))
     for trips in range(3):
         for policy in ("late", "early", "random"):
             outcome = executor.run(trips=trips, policy=policy, seed=trips)
