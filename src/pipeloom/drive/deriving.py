@@ -43,6 +43,7 @@ from pipeloom.order.patterns import (
     variations,
     woven,
 )
+from pipeloom.order.peel import peel
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
 from pipeloom.plain import from_plain, to_plain
@@ -62,8 +63,6 @@ USUAL = 64
 PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
-
-"""Of a wave."""
 KEPT = "what was tried is kept, and the next call goes on from there"
 MODULO = "or leave the order to the modulo solver: pl.pipeline, pipeloom solve"
 
@@ -196,18 +195,22 @@ def derive(
             )
             made = derived and _made_for(lowered, derived, k_tiles)
         if made is not None:
-            if made.complete:
-                kept.write(key, to_plain(made))
+            _keep(kept, key, made)
             return made
-    log = f"{derived_key(loop, target, waves, k_tiles)}-search"
+    log = f"{derived_key(loop, target, waves, k_tiles) if short_ends else key}-search"
     search = _Search(lowered, k_tiles, progress, kept, log, short_ends)
     try:
         derived = search.result(orders, keep_interrupted)
     except KeyboardInterrupt as stop:
         raise (KeyboardInterrupt(KEPT) if search.kept else stop) from None
-    if derived.complete:
-        kept.write(key, to_plain(derived))
+    _keep(kept, key, derived)
     return derived
+
+
+def _keep(store: Store, key: str, derived: Derived) -> None:
+    """What a whole search has found; a whole program is not made plain for a store that is off."""
+    if derived.complete and store.folder is not None:
+        store.write(key, to_plain(derived))
 
 
 def check_loop(owner: str, loop: object) -> None:
@@ -262,7 +265,7 @@ def _judged_again(entry: dict[str, Any], lowered: Lowered) -> Derived:
     program = found.program
     if program.meaning != lowered.meaning or program.target != lowered.target:
         raise ConfigError("it is of another loop", field="store")
-    if not verify(program).proved:
+    if not verify(peel(program)).proved:
         raise ConfigError("its program is not proved", field="store")
     cycles = steady_cycles(program)
     again = _proved(lowered, program, found.pattern, cycles, found.tried, found.ended)
@@ -320,6 +323,9 @@ class _Search:
             self.close, self.most = PATIENT, MOST_PATIENT
         self.short_ends = short_ends
         self.tried: dict[Pattern, float | None] = {}
+        self.made: dict[Pattern, Program] = {}
+        """Of those that may be taken in the end."""
+        self.log: list[dict[str, Any]] = []
         self.known: dict[Pattern, float | None] = (
             store.load(key, lambda entry: _tried(entry, self.bound)) or {}
         )
@@ -409,7 +415,7 @@ class _Search:
             self.tried[pattern] = self.known[pattern]
         else:
             self.tried[pattern] = self._cycles(pattern)
-            self._keep()
+        self._keep(pattern)
         if self.best < before and self.progress is not None:
             seconds = time.monotonic() - self.started
             count = len(self.tried)
@@ -420,11 +426,18 @@ class _Search:
             program = woven(self.lowered, pattern, self.k_tiles)
         except OrderError:
             return None
-        return steady_cycles(program)
+        cycles = steady_cycles(program)
+        if cycles <= self.close * self.best:
+            self.made[pattern] = program
+        return cycles
 
-    def _keep(self) -> None:
-        tried = [{"pattern": to_plain(p), "cycles": c} for p, c in self.tried.items()]
-        self.store.write(self.key, {"tried": tried})
+    def _keep(self, pattern: Pattern) -> None:
+        """Note what was tried, in the store too if it was not there."""
+        most = self.close * self.best
+        self.made = {p: m for p, m in self.made.items() if (self.tried[p] or 0.0) <= most}
+        self.log.append({"pattern": to_plain(pattern), "cycles": self.tried[pattern]})
+        if pattern not in self.known:
+            self.store.write(self.key, {"tried": self.log})
 
     def proved(self, ended: Ended) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
@@ -436,7 +449,7 @@ class _Search:
                 raise OrderError(error.message, hint=hint, field=error.field) from error
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
         equal = self.equal
-        programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal}
+        programs = {p: self.made.get(p) or woven(self.lowered, p, self.k_tiles) for p in equal}
         pattern = equal[0]
         if len(programs) > 1:
             floor = PATIENT * self.best if self.short_ends else None
@@ -472,7 +485,9 @@ def _proved(
 ) -> Derived:
     least = least_of(lowered)
     known = described(lowered, program, cycles, least, pattern, tried, ended)
-    verdict = verify(known)
+    # Masks in a loop of their own, as ``pipeline`` gives it: the proof is one of masks in every
+    # iteration first, so it is one of both.
+    verdict = verify(peel(known))
     if not verdict.proved:
         raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
     return Derived(

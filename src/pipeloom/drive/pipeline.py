@@ -120,7 +120,7 @@ def pipeline(
 
 
 def peeled(program: Program) -> Program:
-    """``program``, which is proved, with masks in a loop of their own: proved as well."""
+    """``program``, which ``derive`` proved, with masks in a loop of their own: proved as well."""
     apart = peel(program)
     if apart is not program:
         _require_proof(apart)

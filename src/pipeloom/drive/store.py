@@ -150,6 +150,8 @@ class Store:
 
     def write(self, key: str, content: Mapping[str, Any]) -> None:
         """Keep an entry, in place of what is there; one that is too large to be read is not."""
+        if self.folder is None:
+            return
         text = _text(content).encode()
         packed = zlib.compress(text, 1)
         if len(text) > MOST_TEXT or len(packed) > MOST_PACKED:

@@ -40,6 +40,8 @@ from pipeloom.program.steps import Unit
 
 MATRIX, ARRAY, RETURN = "matrix unit", "LDS array", "LDS return path"
 TEXTURE, MEMORY = "texture path", "memory"
+Traffic = tuple[Place, str, list[int], list[int]]
+"""A place, the name of its channel, the numbers of those who fill and of those who read it."""
 
 
 def relaxed(lowered: Lowered) -> ModuloProblem:
@@ -67,7 +69,7 @@ def stepped(
 
 def step_cycles(lowered: Lowered) -> int:
     """Of one step: the shortest product of one wave."""
-    machine = Machine(lowered)
+    machine = Machine.of(lowered)
     return min(machine.matrix(t) for t in lowered.of(Region.LOOP) if machine.matrix(t))
 
 
@@ -79,11 +81,14 @@ class _Builder:
     edges: dict[Edge, None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.machine = Machine(self.lowered)
+        self.machine = Machine.of(self.lowered)
         self.tasks = self.lowered.of(Region.LOOP)
 
-    def traffic(self) -> Iterator[tuple[Place, str, list[int], list[int]]]:
+    def traffic(self) -> tuple[Traffic, ...]:
         """Rotating places with who fills and who reads them; of registers, group by group."""
+        return self.lowered.once("traffic", lambda: tuple(self._traffic()))
+
+    def _traffic(self) -> Iterator[Traffic]:
         for place in self.lowered.places:
             if not place.rotates:
                 continue

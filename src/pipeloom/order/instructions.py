@@ -48,7 +48,7 @@ def unfit(lowered: Lowered) -> str:
 
 def has_vectors(lowered: Lowered) -> bool:
     """Whether its loop computes on vectors too."""
-    return any(_kind(lowered, task) is Unit.VECTOR for task in lowered.of(Region.LOOP))
+    return any(is_vector(task) for task in lowered.of(Region.LOOP))
 
 
 def is_vector(task: Task) -> bool:
@@ -67,14 +67,13 @@ def refine(lowered: Lowered, groups: int = 1, loading: Loading = Loading.IN_TURN
     Every group computes the part of its own waves; ``loading`` says who loads what they share.
     ``lowered`` must be ``refinable``.
     """
-    known = lowered.refined.get((groups, loading))
-    if known is not None:
-        return known
-    cut = _Cutter(lowered, _split(lowered.groups[0], groups), loading)
-    tasks = [piece for task in lowered.tasks for piece in cut.task(task)]
-    fine = replace(lowered, groups=cut.groups, places=tuple(cut.places()), tasks=tuple(tasks))
-    lowered.refined[groups, loading] = fine
-    return fine
+
+    def cut() -> Lowered:
+        cutter = _Cutter(lowered, _split(lowered.groups[0], groups), loading)
+        tasks = tuple(piece for task in lowered.tasks for piece in cutter.task(task))
+        return replace(lowered, groups=cutter.groups, places=tuple(cutter.places()), tasks=tasks)
+
+    return lowered.once(("refined", groups, loading), cut)
 
 
 def _split(group: WaveGroup, count: int) -> tuple[WaveGroup, ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise, product
 from math import ceil
 
@@ -85,14 +86,7 @@ class _Interleaver(Weaver):
         self.count = len(self.products[0])
         self.pitch = self.ii / self.count
         self.leader = self._regions()
-        self.links = (*dependences(lowered, self.mine), *self._reuse())
-        self.depends = tuple(
-            dict.fromkeys(
-                replace(x, first=self.leader[x.first], second=self.leader[x.second])
-                for x in self.links
-                if self.leader[x.first] != self.leader[x.second] or x.distance
-            )
-        )
+        self.links, self.depends = lowered.once("links", self._links)
         self.gap: dict[int, int] = {}
         """Behind which product a task stands, by its number within the first group."""
         before: list[list[Dependence]] = [[] for _ in self.mine]
@@ -101,6 +95,16 @@ class _Interleaver(Weaver):
             after[link.first].append(link)
             before[link.second].append(link)
         self.before, self.after = before, after
+
+    def _links(self) -> tuple[tuple[Dependence, ...], tuple[Dependence, ...]]:
+        """Of single tasks; and between regions, by their first."""
+        links = (*dependences(self.lowered, self.mine), *self._reuse())
+        between = dict.fromkeys(
+            replace(x, first=self.leader[x.first], second=self.leader[x.second])
+            for x in links
+            if self.leader[x.first] != self.leader[x.second] or x.distance
+        )
+        return links, tuple(between)
 
     def _regions(self) -> list[int]:
         """By task, the first of those under its condition, which stand together; else itself."""
@@ -119,10 +123,12 @@ class _Interleaver(Weaver):
 
     def _copies(self, place: Place) -> int:
         """Of a rotating register tile: results of products rotate, what is made of them waits."""
-        made = any(
-            self.machine.matrix(t) and place.name in {x.place for x in t.left} for t in self.mine
-        )
-        return 2 if made or place.carried else 1
+        return 2 if place.carried or place.name in self._results else 1
+
+    @cached_property
+    def _results(self) -> set[str]:
+        """The places of products' results."""
+        return {x.place for t in self.mine if self.machine.matrix(t) for x in t.left}
 
     def _reuse(self) -> list[Dependence]:
         """Readers of a copy before what fills it again."""
@@ -361,7 +367,7 @@ class _Interleaver(Weaver):
         places: list[str] = []
         for place in self.lowered.places:
             if place.space is not Space.LDS:
-                found = self._cells(place) if place.rotates else []
+                found = self._cells(place) if place.rotates else ()
                 channels += found
                 places += [place.name] * len(found)
                 continue
@@ -375,8 +381,11 @@ class _Interleaver(Weaver):
         stagger = 1 if self._share else 0
         return self._stated(edges, channels, places, len(barriers), stagger)
 
-    def _cells(self, place: Place) -> list[Channel]:
+    def _cells(self, place: Place) -> tuple[Channel, ...]:
         """Channels of a register tile: of each part of it that is touched as a whole, its own."""
+        return self.lowered.once(("cells", place.name), lambda: self._cut_to_cells(place))
+
+    def _cut_to_cells(self, place: Place) -> tuple[Channel, ...]:
         found: dict[tuple[tuple[int, ...], tuple[Reader, ...]], Channel] = {}
         for members in self.members:
             touches = [
@@ -402,8 +411,4 @@ class _Interleaver(Weaver):
                     name = f"{place.name} {len(found)}"
                     most = self._copies(place)
                     found.setdefault((fills, held), Channel(name, 0, fills, held, most))
-        return list(found.values())
-
-    @property
-    def _ticks(self) -> int:
-        return ceil(self.ii) * TICKS
+        return tuple(found.values())

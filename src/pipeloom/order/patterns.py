@@ -56,7 +56,7 @@ Choices = Mapping[str, tuple[Any, ...]]
 
 def choices(lowered: Lowered) -> Choices:
     """Every value that a choice may have for this loop."""
-    machine = Machine(refine(lowered))
+    machine = Machine.of(refine(lowered))
     tasks, even = lowered.of(Region.LOOP), machine.waves % machine.target.simds.value == 0
     groups = _divisors(machine.per_simd) if even else (1,)
     several = len(groups) > 1
@@ -115,7 +115,7 @@ def structures(lowered: Lowered) -> Iterator[Pattern]:
     if has_vectors(lowered):
         yield from _between(lowered, space["groups"])
         return
-    alone = Machine(lowered).alone
+    alone = Machine.of(lowered).alone
     steady = {
         "groups": space["groups"],
         "cluster": space["cluster"],
@@ -133,7 +133,7 @@ def structures(lowered: Lowered) -> Iterator[Pattern]:
 
 def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
     """Loops with vector ops between products."""
-    machine = Machine(refine(lowered))
+    machine = Machine.of(refine(lowered))
     for more, count in product(ROOMS, groups):
         apart = count > 1
         yield Pattern(
@@ -166,7 +166,7 @@ def unit_times(lowered: Lowered, barriers: int = 1) -> tuple[UnitTime, ...]:
     """How long an iteration keeps every unit busy, the longest first; none of as many barriers is
     faster, whatever its groups."""
     shared = any(p.space is Space.LDS and p.rotates for p in lowered.places)
-    return Machine(refine(lowered)).times(barriers if shared else 0)
+    return Machine.of(refine(lowered)).times(barriers if shared else 0)
 
 
 def bound_of(lowered: Lowered) -> tuple[int, str]:
@@ -191,13 +191,13 @@ def solved(lowered: Lowered) -> Iterator[Pattern]:
 
     Waves that share a matrix unit take turns at it by chance, which no timetable says.
     """
-    if Machine(lowered).alone and not has_vectors(lowered):
+    if Machine.of(lowered).alone and not has_vectors(lowered):
         yield from (Pattern(exact=True, deep=deep) for deep in (1, 0))
 
 
 def matrix_cycles(lowered: Lowered) -> int:
     """Cycles of a SIMD's matrix unit for one iteration."""
-    return next(t.cycles for t in Machine(lowered).times(0) if t.unit == "matrix unit")
+    return next(t.cycles for t in Machine.of(lowered).times(0) if t.unit == "matrix unit")
 
 
 def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Program:

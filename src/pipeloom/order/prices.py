@@ -63,7 +63,7 @@ class Prices:
 
     def __init__(self, lowered: Lowered, global_latency: int | None = None) -> None:
         self._lowered = lowered
-        self._machine = Machine(lowered)
+        self._machine = Machine.of(lowered)
         self._tasks = lowered.of(Region.LOOP)
         if global_latency is not None:
             check_int("pipeline", "global_latency", global_latency, 0, LONGEST_LATENCY)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pipeloom.order.modulo import Expansion, Step, expand_modulo
 from pipeloom.order.roles import WaveGroup
@@ -117,6 +118,12 @@ class _Writer:
     copies: Mapping[str, int]
     base: int
 
+    @cached_property
+    def _per_iteration(self) -> set[str]:
+        """The values that every iteration has of its own."""
+        nodes = self.lowered.meaning.nodes
+        return {n.name for n in nodes if n.region is Region.LOOP and not n.kind.is_number}
+
     def sections(self, group: WaveGroup, expansion: Expansion, rest: int) -> list[Section]:
         """Those of one group of waves; some may be empty."""
         ends = Affine(0, ((TRIPS, expansion.unroll),))
@@ -188,9 +195,7 @@ class _Writer:
         """After the loop, a carry is where iteration N would find it."""
         copies = self.copies.get(touch.place, 1)
         at = self.base if iteration is None else iteration
-        node = self.lowered.meaning[touch.value]
-        per_iteration = node.region is Region.LOOP and not node.kind.is_number
-        meant = iteration is not None and per_iteration
+        meant = iteration is not None and touch.value in self._per_iteration
         return Access(
             touch.place,
             touch.boxes,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from itertools import pairwise
-from math import inf
+from math import floor
 
 
 class Slots:
@@ -22,20 +23,23 @@ class Slots:
 
     def take(self, low: float, wanted: float, high: float) -> float:
         """The slot nearest to ``wanted`` within the limits; ``wanted`` itself if none is free."""
-        best: tuple[float, float, int] | None = None
-        ii, nearest = self._ii, inf
-        for n, slot in enumerate(self._free):
-            turns = round((wanted - slot) / ii)
-            for turn in (turns - 1, turns, turns + 1):
-                at = slot + turn * ii
-                if low <= at <= high and (apart := abs(at - wanted)) <= nearest:
-                    found = (apart, at, n)
-                    best = found if best is None else min(best, found)
-                    nearest = best[0]
-        if best is None:
-            return min(max(wanted, low), high)
-        del self._free[best[2]]
-        return best[1]
+        free, ii = self._free, self._ii
+        near = min(max(wanted, low), high)
+        found: list[tuple[float, float, int]] = []
+        first, last = (floor((near - t) / ii) for t in (free[-1], free[0])) if free else (0, -2)
+        for turn in range(first, last + 2):
+            # The nearest is a neighbour of that time on one of these laps; two on either side of
+            # it, for what rounding does to times that are equal.
+            at = bisect(free, near - turn * ii)
+            for n in range(max(0, at - 2), min(len(free), at + 2)):
+                time = free[n] + turn * ii
+                if low <= time <= high and abs(turn - round((wanted - free[n]) / ii)) <= 1:
+                    found.append((abs(time - wanted), time, n))
+        if not found:
+            return near
+        _, time, n = min(found)
+        del free[n]
+        return time
 
     def pairs(self, low: float, high: float) -> Iterator[float]:
         """Slots with another one right behind, from ``low`` to ``high``, one lap at most."""

@@ -12,7 +12,9 @@ task finds or leaves there and how many iterations old it is; dependences follow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import Target
@@ -24,6 +26,8 @@ from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
 from pipeloom.program.vocabulary import Vocabulary
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,18 +113,23 @@ class Lowered:
     shares: Shares
     places: tuple[Place, ...]
     tasks: tuple[Task, ...]
-    refined: dict[object, Lowered] = field(
-        init=False, default_factory=dict, compare=False, repr=False
-    )
-    """The same in single instructions, by how it was cut: candidates of a search share it."""
+    known: dict[object, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """What was found out about it (``once``): candidates of a search share that."""
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made at the first call with this ``key``."""
+        if key not in self.known:
+            self.known[key] = make()
+        found: T = self.known[key]
+        return found
 
     def place(self, name: str) -> Place | None:
         """The storage of that name; None for memory."""
-        return next((p for p in self.places if p.name == name), None)
+        return self.once("places", lambda: {p.name: p for p in self.places}).get(name)
 
     def of(self, region: Region) -> tuple[Task, ...]:
         """The tasks of a region, in order of declaration."""
-        return tuple(t for t in self.tasks if t.region is region)
+        return self.once(region, lambda: tuple(t for t in self.tasks if t.region is region))
 
     def group(self, name: str) -> WaveGroup:
         """The group of that name."""

@@ -38,19 +38,33 @@ class Machine:
         self.alone = self.per_simd == 1
         self.barrier = 0 if waves == 1 else barrier_cycles(target, self.per_simd)
         self.issue = target.issue_cycles.value
-        self._known: dict[tuple[Issue, ...], Cost] = {}
+        self._skipped = skipped_cost(target)
+        self._alike: dict[tuple[Issue, ...], Cost] = {}
+        self._costs: dict[int, Cost] = {}
+        """By the ``id`` of a task of ``lowered``: to hash its instructions would take longer."""
+        self._times: dict[int, tuple[UnitTime, ...]] = {}
         products = [t for t in lowered.of(Region.LOOP) if self.matrix(t)]
         self.operands = max((self.issued(t) // t.issues[0].count for t in products), default=0)
         """Cycles from a product's issue in which its wave issues nothing."""
 
+    @classmethod
+    def of(cls, lowered: Lowered) -> Machine:
+        """The one of ``lowered``: what a task costs is worked out once."""
+        return lowered.once("machine", lambda: cls(lowered))
+
     def cost(self, task: Task) -> Cost:
         """Of one wave; of one that is skipped as a rule, the branch around it."""
-        if task.when is not None:
-            return skipped_cost(self.target)
-        found = self._known.get(task.issues)
+        found = self._costs.get(id(task))
         if found is None:
-            found = self._known[task.issues] = total_cost(task.issues, self.target)
+            found = self._costs[id(task)] = self._cost(task)
         return found
+
+    def _cost(self, task: Task) -> Cost:
+        if task.when is not None:
+            return self._skipped
+        if task.issues not in self._alike:
+            self._alike[task.issues] = total_cost(task.issues, self.target)
+        return self._alike[task.issues]
 
     def matrix(self, task: Task) -> int:
         """Cycles of the matrix unit for one wave's products."""
@@ -96,6 +110,11 @@ class Machine:
 
     def times(self, barriers: int) -> tuple[UnitTime, ...]:
         """Every unit's, the longest first; ``barriers`` of them per iteration."""
+        if barriers not in self._times:
+            self._times[barriers] = self._counted(barriers)
+        return self._times[barriers]
+
+    def _counted(self, barriers: int) -> tuple[UnitTime, ...]:
         tasks = self._branches(self.lowered.of(Region.LOOP))
         return tuple(
             sorted(

@@ -106,27 +106,42 @@ def _sums_before(meaning: Meaning, node: Node) -> int:
 class Weaver:
     def __init__(self, lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> None:
         self.lowered, self.pattern, self.registers = lowered, pattern, registers
-        self.machine = Machine(lowered)
+        self.machine = Machine.of(lowered)
         self.tasks = lowered.of(Region.LOOP)
         self.number_of = {group.name: n for n, group in enumerate(lowered.groups)}
         self.ii = self.machine.times(pattern.barriers)[0].cycles
         self.latency = self.machine.read_latency + pattern.margin
         self.at: dict[int, float] = {}
-        self.products = [self._products(g.name) for g in lowered.groups]
+        ordered = lowered.once(("products", pattern.order), self._all_products)
+        self.products = list(ordered)
         self.slots = [self._free(n) for n in range(len(lowered.groups))]
-        self._fills: dict[str, list[int]] = {}
-        self._readers: dict[str, list[int]] = {}
+        self._fills, self._readers = lowered.once("touching", self._touching)
+
+    def _touching(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Who fills a place, and who reads it, by its name."""
+        fills: dict[str, list[int]] = {}
+        readers: dict[str, list[int]] = {}
         for i, task in enumerate(self.tasks):
-            for touched, by in ((task.left, self._fills), (task.found, self._readers)):
+            for touched, by in ((task.left, fills), (task.found, readers)):
                 for name in {t.place: None for t in touched}:
                     by.setdefault(name, []).append(i)
+        return fills, readers
 
     def of(self, unit: Unit, group: int | None = None) -> list[int]:
         """Tasks of a unit, by number."""
         name = None if group is None else self.lowered.groups[group].name
-        return [i for i, t in enumerate(self.tasks) if t.unit is unit and name in (None, t.group)]
+
+        def find() -> list[int]:
+            found = enumerate(self.tasks)
+            return [i for i, t in found if t.unit is unit and name in (None, t.group)]
+
+        return list(self.lowered.once((unit, name), find))
 
     # --- products ---------------------------------------------------------------------------------
+
+    def _all_products(self) -> list[list[int]]:
+        """By group, in the pattern's order."""
+        return [self._products(group.name) for group in self.lowered.groups]
 
     def _products(self, group: str) -> list[int]:
         mine = self.of(Unit.MATRIX, self.number_of[group])
@@ -365,10 +380,14 @@ class Weaver:
         """The first pair of slots from ``low`` on that keeps its distance from other loads, as far
         as it can before ``high``."""
         half, ii = self.ii / 2, self.ii  # distances in time, the short way round the loop
-        found = [
-            (at, min([abs((at - t + half) % ii - half) for t in taken], default=pace))
-            for at in slots.pairs(low, low + ii)
-        ]
+        found: list[tuple[float, float]] = []
+        for at in slots.pairs(low, low + ii):
+            apart = min([abs((at - t + half) % ii - half) for t in taken], default=pace)
+            if at <= high and apart >= pace:
+                slots.take_pair(at)
+                return at
+            found.append((at, apart))
+        # From all of the pace down to none of it: late is worse than near to another load.
         for most in (high, low + self.ii):
             for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
                 for at, apart in found:
