@@ -21,6 +21,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import LDS_DMA_BY_BYTES, M0, VCC, Bank, Register
 from pipeloom.write.lower.columns import dealt_tile
 from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.elementwise import plan_move
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lds import LdsTile
 from pipeloom.write.lower.linear import (
@@ -33,7 +34,7 @@ from pipeloom.write.lower.linear import (
 from pipeloom.write.lower.memory import Array
 from pipeloom.write.lower.register_tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.stores import plan_store
-from pipeloom.write.lower.vector import float_bits, plan_move
+from pipeloom.write.lower.templates import float_bits
 
 WORD = 4
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}

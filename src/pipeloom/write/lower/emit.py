@@ -56,6 +56,7 @@ from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.columns import dealt_dimensions
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.copies import plan_copy, transposed_read
+from pipeloom.write.lower.elementwise import plan_elementwise
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.hoist import hoist_scalars
 from pipeloom.write.lower.lds import lds_tiles
@@ -66,7 +67,7 @@ from pipeloom.write.lower.partial import check_parts, check_start, unfinished_su
 from pipeloom.write.lower.region import Region, only_conditions
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.starts import Starts
-from pipeloom.write.lower.vector import float_bits, plan_elementwise
+from pipeloom.write.lower.templates import float_bits
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text
 

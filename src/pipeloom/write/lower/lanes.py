@@ -9,11 +9,11 @@ be given more of.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import Target
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
@@ -28,44 +28,51 @@ KEEP_ALL = 0x1F
 BYTES_LOG2 = 2
 
 
-def plan_exchange(frame: Frame, target: Target, bits: Sequence[int]) -> str | None:
-    """The address register that an exchange across halves takes, where the chip has no swap."""
-    if HALF not in bits or SWAPS[HALF] in target.extra_instructions:
-        return None
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """How lanes combine what they hold: asked for when a step is planned, written later."""
 
-    def make(code: Code, result: Register) -> None:
-        code("v_xor_b32", result, HALF, frame["lane"])
-        code("v_lshlrev_b32", result, BYTES_LOG2, result)
+    frame: Frame
+    verb: str
+    bits: tuple[int, ...]
+    """Lanes whose numbers differ in these belong together."""
+    others: str
+    """Scratch, a register for each value."""
+    half: str | None
+    """The address register of an exchange across halves, where the chip has no swap."""
 
-    return frame.prepared("other half", "other half", make)
+    @classmethod
+    def plan(cls, frame: Frame, verb: str, bits: tuple[int, ...], count: int) -> Exchange:
+        """For ``count`` values of a lane at once; ``verb`` combines two."""
+        others, half = frame.scratch("exchanged", count), None
+        if HALF in bits and SWAPS[HALF] not in frame.target.extra_instructions:
 
+            def make(code: Code, result: Register) -> None:
+                code("v_xor_b32", result, HALF, frame["lane"])
+                code("v_lshlrev_b32", result, BYTES_LOG2, result)
 
-def combine_lanes(
-    code: Code,
-    target: Target,
-    verb: str,
-    bits: Sequence[int],
-    values: Sequence[Register],
-    others: Sequence[Register],
-    other_half: Register | None,
-) -> None:
-    """``values`` of all lanes that differ in ``bits`` only, combined; ``others`` is scratch."""
-    for bit in sorted(bits, reverse=True):
-        if SWAPS.get(bit) in target.extra_instructions:
+            half = frame.prepared("other half", "other half", make)
+        return cls(frame, verb, bits, others, half)
+
+    def emit(self, code: Code, values: Sequence[Register]) -> None:
+        """``values`` of all lanes that differ in ``bits`` only, combined."""
+        others = [self.frame[self.others].part(i) for i in range(len(values))]
+        for bit in sorted(self.bits, reverse=True):
+            if SWAPS.get(bit) in self.frame.target.extra_instructions:
+                for value, other in zip(values, others, strict=True):
+                    code("v_mov_b32", other, value)
+                for value, other in zip(values, others, strict=True):
+                    code(SWAPS[bit], other, value)
+            else:
+                for value, other in zip(values, others, strict=True):
+                    if bit == HALF:
+                        assert self.half is not None
+                        code("ds_bpermute_b32", other, self.frame[self.half], value)
+                    else:
+                        code("ds_swizzle_b32", other, value, offset=bit << 10 | KEEP_ALL)
+                code.wait(lgkm=0)
             for value, other in zip(values, others, strict=True):
-                code("v_mov_b32", other, value)
-            for value, other in zip(values, others, strict=True):
-                code(SWAPS[bit], other, value)
-        else:
-            for value, other in zip(values, others, strict=True):
-                if bit == HALF:
-                    assert other_half is not None
-                    code("ds_bpermute_b32", other, other_half, value)
-                else:
-                    code("ds_swizzle_b32", other, value, offset=bit << 10 | KEEP_ALL)
-            code.wait(lgkm=0)
-        for value, other in zip(values, others, strict=True):
-            code(verb, value, other, value)
+                code(self.verb, value, other, value)
 
 
 LANE_BIT_VALUES = tuple(1 << bit for bit in range(WAVE_LANES.bit_length() - 1))

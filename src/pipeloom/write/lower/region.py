@@ -17,7 +17,7 @@ from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
+from pipeloom.write.lower.lanes import Exchange, sharing_lanes
 from pipeloom.write.lower.register_tiles import partial
 
 EVERY_LANE = -1
@@ -66,10 +66,8 @@ class Region:
     condition: Access
     holds: str
     masks: list[str] = field(default_factory=list)
-    bits: tuple[int, ...] = ()
-    """Lanes that differ in these hold parts of one condition."""
-    _other: str = ""
-    _half: str | None = None
+    exchange: Exchange | None = None
+    """Between lanes that hold parts of one condition."""
     _chosen: int | None = None
     _compared: bool = False
     """Whether masks hold the condition already."""
@@ -88,9 +86,8 @@ class Region:
                 region.masks.append(context.frame.scalar(f"mask {number}", 2, 2))
         context.frame.scalar("any mask", 2, 2)
         if partial(tile.resource) is not None:
-            region.bits = sharing_lanes(tile.coordinates[0])
-            region._other = context.frame.scratch("exchanged", tile.registers)
-            region._half = plan_exchange(context.frame, context.target, region.bits)
+            bits = sharing_lanes(tile.coordinates[0])
+            region.exchange = Exchange.plan(context.frame, "v_or_b32", bits, tile.registers)
         return region
 
     def goes_on(self, work: Work) -> bool:
@@ -116,14 +113,12 @@ class Region:
         for name in self.masks[1:-1]:
             code("s_or_b64", total, total, frame[name])
         code("s_cbranch_scc0", done)
-        if self.bits:
+        if self.exchange is not None and self.exchange.bits:
             parts = [registers.part(i) for i in range(len(self.masks))]
-            others = [frame[self._other].part(i) for i in range(len(self.masks))]
-            half = None if self._half is None else frame[self._half]
             if self._compared:
                 for part, name in zip(parts, self.masks, strict=True):
                     code("v_cndmask_b32", part, 0, 1, frame[name])
-            combine_lanes(code, self.context.target, "v_or_b32", self.bits, parts, others, half)
+            self.exchange.emit(code, parts)
             self._compare(code)
         self._chosen = None
         return done

@@ -1,0 +1,274 @@
+"""Element by element: ops of the vocabulary on register tiles, and moves.
+
+Which registers an op's instructions run on follows from the tiles' tables: for each slot of the
+result, the slot of every operand in which each lane has the element it needs (``operands``). Ops
+that reduce are ``reductions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pipeloom.program import VOCABULARY, Access, Node, OpDef, Reduce, Work
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Bank
+from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.mask import Masked, plan_mask
+from pipeloom.write.lower.operands import Operands, Source
+from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
+from pipeloom.write.lower.region import mask_names
+from pipeloom.write.lower.register_tiles import partial
+from pipeloom.write.lower.templates import templates_of
+
+_MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
+
+
+def plan_move(context: Context, work: Work) -> Write:
+    """A copy from registers to registers of the same wave."""
+    read = work.reads[0]
+    dims = context.type_of(read).dims
+    box = context.register_box(read, work)
+    source = Source(read, context.tile(read, work), box, dims)
+    return _plan(context, work, work.writes[0], dims, [source], _MOVE, None)
+
+
+def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
+    """An op whose operands lie, lane by lane, where its result does."""
+    node = context.program.meaning[work.node]
+    meaning = context.program.meaning
+    names = list(node.uses)
+    if node.init is not None and not work.accumulates:
+        names.append(node.init)
+    extra = 0 if work.when is None else 1 + (node.otherwise is not None)
+    if len(work.reads) not in (len(names) + extra, len(names) + min(extra, 1)):
+        raise EmitError(
+            f"{work.label} reads {len(work.reads)} places for {len(names)} operands",
+            hint="read every operand, in the order of the node's uses",
+            field=work.label,
+        )
+    sources = [
+        Source.of(context, work, access, meaning[name])
+        for access, name in zip(work.reads[: len(names)], names, strict=True)
+    ]
+    target = work.accumulates[0] if work.accumulates else work.writes[0]
+    _check_floats(op, [meaning[name] for name in names] + [node])
+    _check_truths(op, meaning[node.uses[0]])
+    start: Source | None = None
+    if work.accumulates:
+        start = Source.of(context, work, target, node)
+    elif node.init is not None:
+        start = sources.pop()
+    return _plan(context, work, target, node.type.dims, sources, op, start)
+
+
+def _check_floats(op: OpDef, nodes: Sequence[Node]) -> None:
+    """The instructions of shipped ops are those of f32."""
+    for node in nodes:
+        if op.name in VOCABULARY and node.type.dtype.is_integer:
+            raise EmitError(
+                f"{op.name} computes in f32, but {node.name!r} is {node.type}",
+                hint="use an op of your own with a lowering for integers",
+                field=node.name,
+            )
+
+
+def _check_truths(op: OpDef, operand: Node) -> None:
+    """Whether any is true is found by the bits of 1.0 and 0, which those of numbers are not."""
+    truths = op.bool_result if op.lowered() else operand.type.dtype.is_bool
+    if op.reduce is Reduce.ANY and not truths:
+        raise EmitError(
+            f"{op.name} asks whether any of {operand.name!r} is true, which is {operand.type}",
+            hint="compare it first: x > 0; or give the op a lowering, and bool_result",
+            field=op.name,
+        )
+
+
+def _plan(
+    context: Context,
+    work: Work,
+    target: Access,
+    dims: Sequence[str],
+    sources: Sequence[Source],
+    op: OpDef,
+    start: Source | None,
+) -> Write:
+    tile = context.tile(target, work)
+    box = context.register_box(target, work)
+    slots = tile.slots_in(box, work.label)
+    reduced = _reduced(sources, dims)
+    if reduced and op.reduce is None:
+        raise EmitError(
+            f"{work.label}: op {op.name!r} reduces nothing, but its operands have "
+            f"{', '.join(reduced)} and its result has not",
+            hint="use an op with a reduction",
+            field=work.label,
+        )
+    if op.reduce is None and partial(tile.resource) is None:
+        sources = [source.joined(context) for source in sources]
+    corner = np.array([p for p, _ in box], np.int64)
+    held = [tile.coordinates[slot] - corner for slot in slots]
+    first = [None if start is None else start.slot(work, at, dims) for at in held]
+    if op.reduce is not None:
+        if len(sources) != 1:
+            raise EmitError(
+                f"op {op.name!r} combines {len(sources)} operands and reduces; only a matrix "
+                "instruction does that",
+                hint="multiply first, then sum; or use the layouts of matrix instructions",
+                field=op.name,
+            )
+        if work.when is not None:
+            raise EmitError(
+                f"{work.label} reduces only where {work.when!r} holds",
+                hint="reduce in any case, and use the result under the condition",
+                field=work.label,
+            )
+        terms = [terms_of(work, op, sources[0], at, dims, reduced) for at in held]
+        _check_order(
+            work,
+            target,
+            [
+                (slot, [(start, begin)], [(sources[0], read) for read in term.slots])
+                for slot, begin, term in zip(slots, first, terms, strict=True)
+            ],
+        )
+        goes_on = work.accumulates and context.program.meaning[work.node].init is None
+        reduction = Reduction(op, target, tile, slots, terms, sources[0], start, first)
+        return plan_reduction(context, reduction, in_parts=bool(goes_on) or context.partial)
+    lines = templates_of(op)
+    converts = (
+        work.when is None
+        and op.lowered() == _MOVE.lowered()
+        and tile.pack > 1
+        and sources[0].tile is not None
+        and sources[0].tile.pack == 1
+        and sources[0].join is None
+    )
+    jobs = [
+        (slot, [source.slot(work, at, dims) for source in sources])
+        for slot, at in zip(slots, held, strict=True)
+    ]
+    region = context.region
+    masks: dict[int, int] = {}
+    if region is not None and work.when is not None:
+        condition = Source.of(context, work, work.reads[-1], context.program.meaning[work.when])
+        found = [condition.slot(work, at, dims) for at in held]
+        masks = {slot: mask or 0 for slot, mask in zip(slots, found, strict=True)}
+        jobs.sort(key=lambda job: masks[job[0]])
+        if tile.pack > 1:
+            raise EmitError(
+                f"{work.label} runs only where {work.when!r} holds, on {tile.resource.type.dtype}",
+                hint="conditions are for 32-bit registers",
+                field=work.label,
+            )
+    chunks = [jobs[at : at + tile.pack] for at in range(0, len(jobs), tile.pack)]
+    for chunk in chunks:
+        if [slot % tile.pack for slot, _ in chunk] != list(range(tile.pack)):
+            raise EmitError(
+                f"{work.label} writes a part of a register of {tile.resource.name}",
+                hint="cut tiles where whole registers end",
+                field=tile.resource.name,
+            )
+    _check_order(
+        work,
+        target,
+        [
+            (
+                chunk[0][0] // tile.pack,
+                [pair for _, chosen in chunk for pair in zip(sources, chosen, strict=True)],
+                [],
+            )
+            for chunk in chunks
+        ],
+    )
+    masked = _masked(context, work, target, sources)
+    if masked is not None and tile.pack == 1 and region is None:
+        return plan_mask(context, masked, jobs)
+    operands = Operands(context, tile, len(sources))
+    holds: list[str] = []
+    if target.resource in context.conditions:
+        holds = mask_names(context.frame, target, tile.registers)
+        lines = tuple(replace(line, operands=("d", *line.operands[1:])) for line in lines[:1])
+
+    def emit(code: Code) -> None:
+        operands.prepare(code)
+        for source in sources:
+            if source.left is not None:
+                source.left.begin(code)
+        for slot, chosen in jobs if holds else ():
+            operands.apply(code, lines, context.frame[holds[slot]], chosen, sources)
+        result = context.registers(target)
+        for group in () if holds else chunks:
+            place = result.part(group[0][0] // tile.pack)
+            direct = tile.pack == 1 and place.bank is Bank.VECTOR
+            made = [place if direct else operands.result(i) for i in range(len(group))]
+            for number, (slot, chosen) in enumerate(group):
+                if region is not None:
+                    region.choose(code, masks[slot])
+                if converts:
+                    made[number] = operands.found(code, made[number], sources[0], chosen[0])
+                else:
+                    operands.apply(code, lines, made[number], chosen, sources)
+            operands.finish(code, place, made)
+
+    return emit
+
+
+_Reads = Sequence[tuple[Source | None, int | None]]
+
+
+def _check_order(
+    work: Work, target: Access, registers: Sequence[tuple[int, _Reads, _Reads]]
+) -> None:
+    """Raise where a register is read after it was written, though a step reads first.
+
+    Of each register that is written, in that order: what is read before, and what until the next.
+    """
+
+    def touched(reads: _Reads) -> set[int]:
+        return {
+            slot // source.tile.pack
+            for source, slot in reads
+            if source is not None and source.tile is not None and slot is not None
+            if (at := source.access) is not None
+            and (at.resource, at.copy) == (target.resource, target.copy)
+        }
+
+    written: set[int] = set()
+    for register, before, after in registers:
+        early = touched(before) & written
+        written.add(register)
+        if early or touched(after) & written:
+            raise EmitError(
+                f"{work.label} would overwrite what it still reads of {target.resource}",
+                hint="let what it reads lie where it writes, element for element, or elsewhere",
+                field=target.resource,
+            )
+
+
+def _masked(
+    context: Context, work: Work, target: Access, sources: Sequence[Source]
+) -> Masked | None:
+    """The operands of a mask of what lies past the end; None for other ops and packed registers."""
+    if work.is_copy or work.node not in context.program.meaning.masks:
+        return None
+    value, left, bound = sources
+    registers = [value] if bound.tile is None else [value, bound]
+    plain = all(s.tile is not None and s.tile.pack == 1 and s.join is None for s in registers)
+    if not plain or value.access is None or left.left is None:
+        return None
+    return Masked(target, value.access, left.left, bound.access)
+
+
+def _reduced(sources: Sequence[Source], dims: Sequence[str]) -> dict[str, int]:
+    """Dimensions of operands that the result lacks, with the extent of the part."""
+    found: dict[str, int] = {}
+    for source in (s for s in sources if s.left is None):
+        for dim, (p, q) in zip(source.dims, source.box, strict=True):
+            if dim not in dims:
+                found[dim] = q - p
+    return found

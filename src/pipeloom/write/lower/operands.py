@@ -1,0 +1,237 @@
+"""What vector instructions read and write: operands as f32, results in their registers.
+
+An op's lowering is for one 32-bit register. An operand is a slot of a tile (or a scalar, a number,
+what is left along a dimension); elements of 16 bits are unpacked to f32 before and packed again
+after; accumulation registers are read and written through scratch, because vector instructions
+cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipeloom.program import Access, Node, NodeKind, Reduce, Work
+from pipeloom.program.tiles import Box
+from pipeloom.write.code import Code
+from pipeloom.write.convert import (
+    STORED_BITS,
+    ConvertScratch,
+    needs_constants,
+    pack,
+    prepare,
+    unpack,
+)
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Bank, Operand, Register
+from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.lanes import Exchange, sharing_lanes
+from pipeloom.write.lower.left import Left
+from pipeloom.write.lower.register_tiles import WORD_BITS, Coordinates, RegisterTile, partial
+from pipeloom.write.lower.templates import INLINE, Template, float_bits
+
+COMBINE = {
+    Reduce.ADD: "v_add_f32",
+    Reduce.MAX: "v_max_f32",
+    Reduce.MIN: "v_min_f32",
+    Reduce.ANY: "v_or_b32",
+}
+PAIRS = 2
+"""Of terms that are summed side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One operand: a tile's access, or a scalar by the frame's name, or an immediate."""
+
+    access: Access | None
+    tile: RegisterTile | None
+    box: Box
+    dims: tuple[str, ...]
+    """Names of its dimensions, as the node has them."""
+    scalar: str | int = 0
+    left: Left | None = None
+    join: Exchange | None = None
+    """What makes a whole of the parts that lanes hold, where the result is whole."""
+
+    @classmethod
+    def of(cls, context: Context, work: Work, access: Access, node: Node) -> Source:
+        """What ``access`` reads of ``node``."""
+        memory = context.memory_node(access)
+        if memory is None:
+            tile = context.tile(access, work)
+            return cls(access, tile, context.register_box(access, work), node.type.dims)
+        if memory.kind is NodeKind.LEFT:
+            left = Left(context, work, access, memory)
+            return cls(access, None, (), memory.type.dims, left=left)
+        if memory.kind is NodeKind.SCALAR:
+            return cls(None, None, (), (), f"argument {memory.name}")
+        if memory.kind is NodeKind.CONSTANT:
+            bits = float_bits(float(memory.start or 0.0))
+            inline = bits in INLINE
+            return cls(None, None, (), (), bits if inline else context.frame.constant(bits))
+        raise EmitError(
+            f"{work.label} computes on {access.resource} in global memory",
+            hint="copy it to registers first",
+            field=access.resource,
+        )
+
+    def joined(self, context: Context) -> Source:
+        """The same, made a whole of lanes' parts where it is in parts."""
+        how = None if self.tile is None else partial(self.tile.resource)
+        if self.tile is None or how is None:
+            return self
+        bits = sharing_lanes(self.tile.coordinates[0])
+        return replace(self, join=Exchange.plan(context.frame, COMBINE[how], bits, 1))
+
+    def slot(self, work: Work, relative: Coordinates, dims: Sequence[str]) -> int | None:
+        """Its slot for a slot of the result; None for a scalar.
+
+        ``relative`` are the coordinates of the result's elements, along ``dims``.
+        """
+        if self.left is not None:
+            return self.left.slot(relative[:, dims.index(self.dims[0])])
+        if self.tile is None:
+            return None
+        corner = np.array([p for p, _ in self.box], np.int64)
+        found = self.tile.slot_of(relative[:, [dims.index(dim) for dim in self.dims]] + corner)
+        if found is None:
+            raise EmitError(
+                f"{work.label}: lanes do not hold the elements of {self.tile.resource.name} "
+                f"({self.tile.kind}) that their elements of the result need",
+                hint="give both tiles the same layout, or go through LDS",
+                field=work.label,
+            )
+        return found
+
+
+class Operands:
+    """The vector registers of one step: unpacked operands, results to pack, the template's own."""
+
+    def __init__(
+        self, context: Context, tile: RegisterTile, sources: int, *, pairs: bool = False
+    ) -> None:
+        self._context, self._tile = context, tile
+        frame = self._frame = context.frame
+        self._operands = frame.scratch("operands", max(sources, 1))
+        self._results = frame.scratch("results", max(tile.pack, 2))
+        self._temporary = frame.scratch("temporary")
+        self._pairs = frame.scratch("pairs", PAIRS) if pairs else ""
+        self._dtype = tile.resource.type.dtype.name
+        self._convert: tuple[str, str] | None = None
+        if tile.pack > 1:
+            self._convert = (frame.scratch("conversion", 2, 2), frame.scratch("nan"))
+            frame.scalar("round")
+            frame.scalar("pack")
+            if self._dtype not in STORED_BITS:
+                raise EmitError(
+                    f"no conversion from f32 to {self._dtype} in registers is known",
+                    hint=f"compute in one of: {', '.join(STORED_BITS)}",
+                    field=tile.resource.name,
+                )
+
+    def result(self, number: int) -> Register:
+        """Where a result is made that goes elsewhere."""
+        return self._frame[self._results].part(number)
+
+    def pair(self, number: int) -> Register:
+        """Where two terms are combined."""
+        return self._frame[self._pairs].part(number)
+
+    @property
+    def _conversion(self) -> ConvertScratch:
+        assert self._convert is not None
+        work, nan = self._convert
+        frame = self._frame
+        return ConvertScratch(frame[work], frame[nan], frame["round"], frame["pack"])
+
+    def prepare(self, code: Code) -> None:
+        """Constants of the conversion."""
+        if self._convert and needs_constants(self._context.target, self._dtype):
+            prepare(code, self._context.target, self._dtype, self._conversion)
+
+    def read(self, code: Code, number: int, source: Source, slot: int | None) -> Operand:
+        """An operand as vector instructions can read it: f32 in a vector register, or a scalar."""
+        context, scratch = self._context, self._frame[self._operands].part(number)
+        if source.left is not None and slot is not None:
+            return source.left.operand(code, slot, scratch)
+        if source.tile is None or source.access is None or slot is None:
+            value = source.scalar
+            return value if isinstance(value, int) else context.frame[value]
+        place = context.registers(source.access).part(slot // source.tile.pack)
+        register = _readable(code, place, scratch)
+        dtype = source.tile.resource.type.dtype.name
+        if source.tile.pack > 1 or STORED_BITS.get(dtype, WORD_BITS) < WORD_BITS:
+            unpack(code, dtype, scratch, register, slot % source.tile.pack)
+            return scratch
+        if source.join is not None:
+            code("v_mov_b32", scratch, register)
+            source.join.emit(code, [scratch])
+            return scratch
+        return register
+
+    def found(self, code: Code, scratch: Register, source: Source, slot: int | None) -> Register:
+        """A 32-bit operand where it lies, if vector instructions can read it there."""
+        assert source.access is not None
+        assert slot is not None
+        return _readable(code, self._context.registers(source.access).part(slot), scratch)
+
+    def apply(
+        self,
+        code: Code,
+        lines: Sequence[Template],
+        into: Register,
+        slots: Sequence[int | None],
+        sources: Sequence[Source],
+    ) -> None:
+        """An op's instructions, on these slots of its operands."""
+        values = [
+            self.read(code, number, source, slot)
+            for number, (source, slot) in enumerate(zip(sources, slots, strict=True))
+        ]
+        scalars = [v for v in values if isinstance(v, Register) and v.bank is Bank.SCALAR]
+        if len(scalars) > 1 or (scalars and not all(line.takes_scalar for line in lines)):
+            for number, value in enumerate(values):
+                if isinstance(value, Register) and value.bank is Bank.SCALAR:
+                    values[number] = self._frame[self._operands].part(number)
+                    code("v_mov_b32", values[number], value)
+        # A line may write the result before another reads an operand that lies in that register.
+        early = any(line.operands[0] == "d" for line in lines[:-1])
+        final = self.result(0) if early and into in values else into
+        places: dict[str, Operand] = {"d": final, "t": self._frame[self._temporary]}
+        places |= {str(number): value for number, value in enumerate(values)}
+        for line in lines:
+            code(line.opcode, *line.filled(places), modifiers=line.modifiers)
+        if final is not into:
+            code("v_mov_b32", into, final)
+
+    def finish(self, code: Code, place: Register, made: Sequence[Register]) -> None:
+        """Results that were made elsewhere go to their register."""
+        if made[0] == place:
+            return
+        value = made[0]
+        if self._tile.pack > 1:
+            value = place if place.bank is Bank.VECTOR else made[0]
+            pack(code, self._context.target, self._dtype, value, made, self._conversion)
+        if place.bank is Bank.ACCUMULATOR:
+            code("v_accvgpr_write_b32", place, value)
+        elif place.bank is Bank.SCALAR:
+            code("v_readfirstlane_b32", place, value)
+        else:
+            move(code, place, value)
+
+
+def move(code: Code, into: Register, value: Operand) -> None:
+    """A value to a vector register, unless it is there."""
+    if value != into:
+        code("v_mov_b32", into, value)
+
+
+def _readable(code: Code, register: Register, scratch: Register) -> Register:
+    """A register itself, or the copy that vector instructions can read."""
+    if register.bank is not Bank.ACCUMULATOR:
+        return register
+    code("v_accvgpr_read_b32", scratch, register)
+    return scratch
