@@ -39,3 +39,28 @@ def advance_base(
     code("s_add_u32", buffer.part(0), buffer.part(0), low)
     code("s_addc_u32", buffer.part(1), buffer.part(1), high)
     code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
+
+
+def quotient(code: Code, result: Register, value: Register, number: int) -> None:
+    """``result = value // number``, of values below 2^31, on the scalar unit."""
+    before, factor, after = divide(number)
+    if before or not factor:
+        code("s_lshr_b32", result, value, before)
+        value = result
+    if factor:
+        code("s_mul_hi_u32", result, value, factor)
+        code("s_lshr_b32", result, result, after)
+
+
+def divide(number: int) -> tuple[int, int, int]:
+    """(shift, factor, shift) that divide what is below 2^31 by ``number``, rounding down.
+
+    ``(x >> a) * factor >> 32 >> b``; a factor of 0 stands for one of 2^32 (Granlund and
+    Montgomery, "Division by invariant integers using multiplication", theorem 4.2).
+    """
+    before = (number & -number).bit_length() - 1
+    odd = number >> before
+    if odd == 1:
+        return before, 0, 0
+    more = odd.bit_length()
+    return before, (1 << 31 + more) // odd + 1, more - 1

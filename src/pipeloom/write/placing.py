@@ -92,17 +92,3 @@ def adds_up(meaning: Meaning) -> bool:
         if node.op not in (*PRODUCTS, "sum") or not all(streams) or node.init is None:
             return False
     return True
-
-
-def divide(number: int) -> tuple[int, int, int]:
-    """(shift, factor, shift) that divide what is below 2^31 by ``number``, rounding down.
-
-    ``(x >> a) * factor >> 32 >> b``; a factor of 0 stands for one of 2^32 (Granlund and
-    Montgomery, "Division by invariant integers using multiplication", theorem 4.2).
-    """
-    before = (number & -number).bit_length() - 1
-    odd = number >> before
-    if odd == 1:
-        return before, 0, 0
-    more = odd.bit_length()
-    return before, (1 << 31 + more) // odd + 1, more - 1

@@ -11,11 +11,13 @@ offset of the section's iteration; a step adds its own, which is known beforehan
 from __future__ import annotations
 
 from pipeloom.program import Affine, Program, Section
+from pipeloom.write.addresses import quotient
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
+from pipeloom.write.lower.arrays import Array, Stride
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.memory import Array, Memory, Stride
+from pipeloom.write.lower.memory import Memory
 
 OFFSETS = ("tile offset", "other tile offset")
 """Of loads ahead: two streams that are not loaded for the same iteration take turns. A loop with
@@ -130,7 +132,7 @@ class Clock:
         code("s_sub_i32", plain, plain, self._ahead_of_plain * self.tile - 1)
         code("s_min_i32", plain, plain, extent)
         code("s_max_i32", plain, plain, 0)
-        memory.quotient(code, plain, plain, self.step)
+        quotient(code, plain, plain, self.step)
         code("s_mul_i32", plain, plain, self.step)
         code("s_sub_i32", extent, extent, plain)
 
@@ -152,7 +154,7 @@ class Clock:
         code("s_max_u32", reach, size, least)
         if self.factor:
             code("s_add_u32", reach, reach, self.step - 1 - least)
-            memory.quotient(code, reach, reach, self.step)
+            quotient(code, reach, reach, self.step)
             code("s_mul_i32", reach, reach, self.step)
             code("s_add_u32", reach, reach, least)
         code("s_sub_u32", pad, reach, frame["scratch"])

@@ -19,7 +19,7 @@ from pipeloom.write.isa import Bank
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.mask import Masked, plan_mask
-from pipeloom.write.lower.operands import Operands, Source
+from pipeloom.write.lower.operands import Operands, OperandSource
 from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
 from pipeloom.write.lower.region import mask_names
 from pipeloom.write.lower.register_tiles import partial
@@ -33,7 +33,7 @@ def plan_move(context: Context, work: Work) -> Write:
     read = work.reads[0]
     dims = context.type_of(read).dims
     box = context.register_box(read, work)
-    source = Source(read, context.tile(read, work), box, dims)
+    source = OperandSource(read, context.tile(read, work), box, dims)
     return _plan(context, work, work.writes[0], dims, [source], _MOVE, None)
 
 
@@ -52,15 +52,15 @@ def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
             field=work.label,
         )
     sources = [
-        Source.of(context, work, access, meaning[name])
+        OperandSource.of(context, work, access, meaning[name])
         for access, name in zip(work.reads[: len(names)], names, strict=True)
     ]
     target = work.accumulates[0] if work.accumulates else work.writes[0]
     _check_floats(op, [meaning[name] for name in names] + [node])
     _check_truths(op, meaning[node.uses[0]])
-    start: Source | None = None
+    start: OperandSource | None = None
     if work.accumulates:
-        start = Source.of(context, work, target, node)
+        start = OperandSource.of(context, work, target, node)
     elif node.init is not None:
         start = sources.pop()
     return _plan(context, work, target, node.type.dims, sources, op, start)
@@ -93,9 +93,9 @@ def _plan(
     work: Work,
     target: Access,
     dims: Sequence[str],
-    sources: Sequence[Source],
+    sources: Sequence[OperandSource],
     op: OpDef,
-    start: Source | None,
+    start: OperandSource | None,
 ) -> Write:
     tile = context.tile(target, work)
     box = context.register_box(target, work)
@@ -155,7 +155,9 @@ def _plan(
     region = context.region
     masks: dict[int, int] = {}
     if region is not None and work.when is not None:
-        condition = Source.of(context, work, work.reads[-1], context.program.meaning[work.when])
+        condition = OperandSource.of(
+            context, work, work.reads[-1], context.program.meaning[work.when]
+        )
         found = [condition.slot(work, at, dims) for at in held]
         masks = {slot: mask or 0 for slot, mask in zip(slots, found, strict=True)}
         jobs.sort(key=lambda job: masks[job[0]])
@@ -218,7 +220,7 @@ def _plan(
     return emit
 
 
-_Reads = Sequence[tuple[Source | None, int | None]]
+_Reads = Sequence[tuple[OperandSource | None, int | None]]
 
 
 def _check_order(
@@ -251,7 +253,7 @@ def _check_order(
 
 
 def _masked(
-    context: Context, work: Work, target: Access, sources: Sequence[Source]
+    context: Context, work: Work, target: Access, sources: Sequence[OperandSource]
 ) -> Masked | None:
     """The operands of a mask of what lies past the end; None for other ops and packed registers."""
     if work.is_copy or work.node not in context.program.meaning.masks:
@@ -264,7 +266,7 @@ def _masked(
     return Masked(target, value.access, left.left, bound.access)
 
 
-def _reduced(sources: Sequence[Source], dims: Sequence[str]) -> dict[str, int]:
+def _reduced(sources: Sequence[OperandSource], dims: Sequence[str]) -> dict[str, int]:
     """Dimensions of operands that the result lacks, with the extent of the part."""
     found: dict[str, int] = {}
     for source in (s for s in sources if s.left is None):

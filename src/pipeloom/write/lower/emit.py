@@ -12,17 +12,16 @@ on where the program came from.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from functools import partial
 from types import MappingProxyType
 
 from pipeloom.judge.verify import verify
 from pipeloom.machine.cdna import LGKMCNT_LIMIT, PROCESSORS, VMCNT_LIMIT, WAVE_LANES
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.occupancy import Resources
-from pipeloom.machine.target import Target, Traffic
+from pipeloom.machine.target import Traffic
 from pipeloom.program import (
     VOCABULARY,
     Barrier,
@@ -31,7 +30,6 @@ from pipeloom.program import (
     NodeKind,
     Priority,
     Program,
-    Resource,
     Section,
     Space,
     Step,
@@ -39,7 +37,6 @@ from pipeloom.program import (
     Wait,
     Work,
 )
-from pipeloom.program.nodes import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.clauses import break_clauses
@@ -48,33 +45,35 @@ from pipeloom.write.faults import EmitError, NotLinearError
 from pipeloom.write.gate import VerdictLike, require_proved
 from pipeloom.write.hazard_check import require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
-from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Unit, sgpr
+from pipeloom.write.isa import Bank, Provenance, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch, problem_axis
 from pipeloom.write.lower.balance import balance
 from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.columns import dealt_dimensions
 from pipeloom.write.lower.context import Context, place_name
-from pipeloom.write.lower.copies import plan_copy, transposed_read
+from pipeloom.write.lower.copies import plan_copy
 from pipeloom.write.lower.elementwise import plan_elementwise
+from pipeloom.write.lower.entry_counts import check_counts
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.hoist import hoist_scalars
 from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
-from pipeloom.write.lower.partial import check_parts, check_start, unfinished_sums
+from pipeloom.write.lower.partial import check_parts, unfinished_sums
 from pipeloom.write.lower.region import Region, only_conditions
+from pipeloom.write.lower.register_kinds import accumulators, loaded_singly
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
+from pipeloom.write.lower.start_values import plan_start
 from pipeloom.write.lower.starts import Starts
-from pipeloom.write.lower.templates import float_bits
+from pipeloom.write.lower.workgroup import WorkgroupPlace
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text
 
 ProgramJudge = Callable[[Program], VerdictLike]
 WAITS = {Traffic.GLOBAL: ("vm", VMCNT_LIMIT), Traffic.LDS: ("lgkm", LGKMCNT_LIMIT)}
 """What a wait for a counter of such accesses is called, and the largest count that it can hold."""
-COUNTED = {Traffic.GLOBAL: Unit.VMEM, Traffic.LDS: Unit.LDS}
 
 
 def emit_cdna(
@@ -138,8 +137,8 @@ class _Emission:
         memory = self.memory = Memory(program.meaning, frame, placing)
         memory.dealt = dealt
         self.clock = Clock(program, memory, frame)
-        accumulators = _accumulators(program, ops)
-        single = _loaded_singly(program)
+        summed = accumulators(program)
+        single = loaded_singly(program)
         tiles: dict[str, RegisterTile] = {}
         for resource in program.resources:
             if resource.space is not Space.LDS:
@@ -147,7 +146,7 @@ class _Emission:
                     resource, single=resource.name in single
                 )
                 bank = Bank.SCALAR if resource.space is Space.SCALAR else Bank.VECTOR
-                sums = resource.name in accumulators
+                sums = resource.name in summed
                 for copy in range(resource.copies):
                     frame.tile(place_name(resource.name, copy), bank, tile.registers, sums)
         lds, self.lds_bytes = lds_tiles(program, target, tiles)
@@ -171,7 +170,7 @@ class _Emission:
         self.context.group, self.context.starts = group, Starts()
         for resource in self.program.resources:
             if resource.start is not None:
-                self._plan_start(number, group, resource)
+                self.starts[number] += plan_start(self.context, group, resource)
         for at, section in enumerate(group.sections):
             if section.trips is not None:
                 self.context.starts.close_all()
@@ -196,48 +195,6 @@ class _Emission:
                         hint="this target's barriers have none",
                         field=section.name,
                     )
-
-    def _plan_start(self, number: int, group: Group, resource: Resource) -> None:
-        """Registers that hold a number before the first step, in groups that touch them."""
-        touched = any(
-            access.resource == resource.name
-            for _, _, step in group.steps()
-            if isinstance(step, Work)
-            for access in step.accesses
-        )
-        if not touched:
-            return
-        tile = self.context.tiles.get(resource.name)
-        if tile is None or tile.pack > 1:
-            raise EmitError(
-                f"{resource.name} starts at {resource.start}, which only 32-bit registers can",
-                hint="store a start value with a step of its own",
-                field=resource.name,
-            )
-        bits = float_bits(float(resource.start or 0.0))
-        check_start(resource)
-        starts = self.context.starts
-        for copy in range(resource.copies):
-            place = place_name(resource.name, copy)
-            self.frame.touch(place, resource.type.whole, writes=True)
-            starts.begin(place, tile.registers, zero=bits == 0)
-            self.starts[number].append(partial(self._fill, starts, place, bits))
-
-    def _fill(self, starts: Starts, name: str, bits: int, code: Code) -> None:
-        needed = starts.needed(name)
-        if not needed:
-            return
-        registers = self.frame[name]
-        code.comment(f"{name} starts at {bits:#x}")
-        moved = self.frame[self.frame.work(0)]
-        if bits not in range(65):
-            code("v_mov_b32", moved, bits)
-        for i in needed:
-            place = registers.part(i)
-            if place.bank is Bank.ACCUMULATOR:
-                code("v_accvgpr_write_b32", place, bits if bits in range(65) else moved)
-            else:
-                code("s_mov_b32" if place.bank is Bank.SCALAR else "v_mov_b32", place, bits)
 
     def _plan_work(self, work: Work) -> Write:
         node = self.program.meaning[work.node]
@@ -344,10 +301,11 @@ class _Emission:
         free = [sgpr(ARGUMENT_POINTER + i) for i in range(grid + 1)]
         problem = free.pop(problem_axis(meaning) if meaning.batch else grid)
         ids = free[::-1]
-        memory.locate(code, ids, self.context.label("inside"))
+        place = WorkgroupPlace(memory)
+        place.locate(code, ids, self.context.label("inside"))
         z = sgpr(ARGUMENT_POINTER + MAX_GRID - 1)
-        memory.choose_slice(code, z, self.clock.tile, self.context.label("one_of_them"))
-        memory.choose_problem(code, problem)
+        place.choose_slice(code, z, self.clock.tile, self.context.label("one_of_them"))
+        place.choose_problem(code, problem)
         self.clock.fit(code)
         memory.describe(code)
         self.clock.start(code)
@@ -441,7 +399,7 @@ class _Emission:
                 start = len(code.lines)
                 if isinstance(step, Work):
                     self.writes[group, at, slot](code)
-                    _check_counts(self.program.target, step, code.lines[start:])
+                    check_counts(self.program.target, step, code.lines[start:])
                 else:
                     self._framework(code, step)
             if region is not None and region is not self.regions.get((group, at, slot + 1)):
@@ -464,60 +422,6 @@ class _Emission:
             code("s_setprio", step.level)
 
 
-def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
-    """What lives beside the vector registers: results of products that no loop computes on.
-
-    Vector instructions cannot touch those registers, so outside of loops a move comes before.
-    """
-    products: set[str] = set()
-    others: set[str] = set()
-    for group in program.groups:
-        for section, _, step in group.steps():
-            if not isinstance(step, Work) or step.is_copy:
-                continue
-            if program.meaning[step.node].op in PRODUCTS:
-                products |= {a.resource for a in (*step.writes, *step.accumulates)}
-            elif section.trips is not None:
-                others |= {access.resource for access in step.accesses}
-    return products - others
-
-
-def _loaded_singly(program: Program) -> set[str]:
-    """What is loaded element by element, each to a register of its own.
-
-    Of memory, 16-bit tiles that lie like matrix results, or are wanted after the loop: runs are
-    short, and rows of any length and alignment are wanted beside results; and what is stored as it
-    was loaded, where alignment is what is changed. Of LDS, what is read
-    across its rows where the chip has no transposed read. (Loads to a half of a register clear the
-    other half on chips that protect registers by ECC, as gfx942 does: LLVM,
-    ``d16PreservesUnusedBits``.)
-    """
-    memory = {node.name for node in program.meaning.inputs}
-    meaning = program.meaning
-    after = {n.name for n in meaning.inputs if n.region is When.AFTER}
-    after |= {name for n in meaning.outputs for name in n.uses}
-    from_memory, at_end, from_lds = set(), set(), set()
-    for group in program.groups:
-        for _, _, step in group.steps():
-            if isinstance(step, Work) and step.is_copy:
-                into = {access.resource for access in step.writes}
-                if step.reads[0].resource in memory:
-                    from_memory |= into
-                    at_end |= into if step.reads[0].resource in after else set()
-                else:
-                    from_lds |= into
-    found = set()
-    for resource in program.resources:
-        name, layout, bits = resource.name, resource.layout, resource.type.dtype.bits
-        if layout is None or resource.space is not Space.REGISTER:
-            continue
-        if bits < 32 and name in (from_memory if layout.kind == "accumulator" else at_end):
-            found.add(name)
-        if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
-            found |= set() if transposed_read(program.target, bits) else {name}
-    return found
-
-
 def _describe(step: Step) -> str:
     match step:
         case Work():
@@ -530,44 +434,3 @@ def _describe(step: Step) -> str:
             return f"priority {step.level}"
         case Fence():
             return step.label or "fence: no instruction"
-
-
-def _check_counts(target: Target, work: Work, added: Sequence[Line]) -> None:
-    """A counter may move by more than the program says, which only makes waits stricter.
-
-    wait(n) retires a step once n entries follow it; more instructions make that true earlier.
-    Fewer would make the program's waits wrong, and so would an entry that it does not know of.
-    """
-    for traffic, unit in COUNTED.items():
-        counter = target.counting(traffic).name
-        count = _fewest(added, counter, unit)
-        stated = work.entries if work.counter == counter else 0
-        if count < stated or (count and not stated):
-            raise EmitError(
-                f"{work.label} takes {count} {counter} entries per wave, but the program counts "
-                f"{stated}: its waits would be wrong",
-                hint="count one entry per memory instruction",
-                field=work.label,
-            )
-
-
-def _fewest(lines: Sequence[Line], counter: str, unit: Unit) -> int:
-    """The fewest instructions of a unit along any path; steps branch forwards only.
-
-    What a step waits for itself (an exchange between lanes) is not outstanding after it.
-    """
-    nowhere = len(lines) + 1
-    arriving: dict[str, int] = {}
-    count = 0
-    for line in lines:
-        if isinstance(line, Label):
-            count = min(count, arriving.get(line.name, nowhere))
-        elif isinstance(line, Instruction):
-            if line.opcode.name == "s_waitcnt" and f"{counter}(0)" in line.modifiers:
-                count = min(count, 0)
-            count += line.opcode.unit is unit
-            target = line.operands[0] if line.opcode.name.startswith(("s_branch", "s_cbr")) else ""
-            if isinstance(target, str) and target:
-                arriving[target] = min(arriving.get(target, nowhere), count)
-                count = nowhere if line.opcode.name == "s_branch" else count
-    return count

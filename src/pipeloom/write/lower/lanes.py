@@ -20,7 +20,7 @@ from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.register_tiles import Coordinates
 
 SWAPS = {32: "v_permlane32_swap_b32", 16: "v_permlane16_swap_b32"}
-"""Exchange the upper half of one register with the lower half of the other (CDNA4 ISA)."""
+"""LaneExchange the upper half of one register with the lower half of the other (CDNA4 ISA)."""
 HALF = 32
 KEEP_ALL = 0x1F
 """ds_swizzle in bit-mask mode: and-mask, or-mask, xor-mask of the lane within 32, 5 bits each
@@ -29,7 +29,7 @@ BYTES_LOG2 = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class LaneExchange:
     """How lanes combine what they hold: asked for when a step is planned, written later."""
 
     frame: Frame
@@ -42,7 +42,7 @@ class Exchange:
     """The address register of an exchange across halves, where the chip has no swap."""
 
     @classmethod
-    def plan(cls, frame: Frame, verb: str, bits: tuple[int, ...], count: int) -> Exchange:
+    def plan(cls, frame: Frame, verb: str, bits: tuple[int, ...], count: int) -> LaneExchange:
         """For ``count`` values of a lane at once; ``verb`` combines two."""
         others, half = frame.scratch("exchanged", count), None
         if HALF in bits and SWAPS[HALF] not in frame.target.extra_instructions:

@@ -14,7 +14,7 @@ from pipeloom.program import Access, Node, Work
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.context import Context
-from pipeloom.write.lower.linear import LaneNumber, lane_number, wave_part, write_number
+from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, lane_number
 from pipeloom.write.lower.register_tiles import Coordinates
 from pipeloom.write.lower.templates import float_bits
 
@@ -53,11 +53,11 @@ class Left:
 
     def _prepared(self, number: LaneNumber) -> str:
         frame = self._context.frame
-        wave = wave_part(frame, self._context.group.waves, number)
+        planned = PlannedNumber.of(frame, self._context.group.waves, number)
         work = frame.work(0)
 
         def make(code: Code, result: Register) -> None:
-            write_number(code, frame, result, number, wave, frame[work])
+            planned.write(code, result, frame[work])
 
         return frame.prepared(("left", number), "place of a lane", make, late=True)
 

@@ -143,21 +143,29 @@ def _set_bits(value: int) -> list[int]:
     return [bit for bit in range(value.bit_length()) if value >> bit & 1]
 
 
-def wave_part(frame: Frame, members: Sequence[int], number: LaneNumber) -> str | int:
-    """The wave's part, for the waves ``members`` of the workgroup: a number, or a scalar's name."""
-    values = dict(zip(members, number.waves, strict=True))
-    fill = number.waves[0]
-    return frame.by_wave([values.get(wave, fill) for wave in range(frame.waves)])
+@dataclass(frozen=True, slots=True)
+class PlannedNumber:
+    """A number that a step will compute: asked for when it is planned, written later."""
 
+    frame: Frame
+    number: LaneNumber
+    wave: str | int
+    """The wave's part: a number, or a scalar's name."""
 
-def write_number(
-    code: Code, frame: Frame, result: Register, number: LaneNumber, wave: str | int, work: Register
-) -> None:
-    """``result`` = the whole number; ``wave`` is what ``wave_part`` gave."""
-    lane = frame["lane"]
-    lane_part(code, result, lane, number, work)
-    if wave != 0:
-        join = "v_xor_b32" if number.joined_by_xor else "v_add_u32"
-        code(join, result, wave if isinstance(wave, int) else frame[wave], result)
-    if number.common:
-        code("v_add_u32", result, number.common, result)
+    @classmethod
+    def of(cls, frame: Frame, members: Sequence[int], number: LaneNumber) -> PlannedNumber:
+        """For the waves ``members`` of the workgroup."""
+        values = dict(zip(members, number.waves, strict=True))
+        fill = number.waves[0]
+        wave = frame.by_wave([values.get(wave, fill) for wave in range(frame.waves)])
+        return cls(frame, number, wave)
+
+    def write(self, code: Code, result: Register, work: Register) -> None:
+        """``result`` = the whole number; ``work`` is scratch."""
+        number, wave = self.number, self.wave
+        lane_part(code, result, self.frame["lane"], number, work)
+        if wave != 0:
+            join = "v_xor_b32" if number.joined_by_xor else "v_add_u32"
+            code(join, result, wave if isinstance(wave, int) else self.frame[wave], result)
+        if number.common:
+            code("v_add_u32", result, number.common, result)

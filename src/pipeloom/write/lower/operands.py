@@ -27,7 +27,7 @@ from pipeloom.write.convert import (
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
-from pipeloom.write.lower.lanes import Exchange, sharing_lanes
+from pipeloom.write.lower.lanes import LaneExchange, sharing_lanes
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.register_tiles import WORD_BITS, Coordinates, RegisterTile, partial
 from pipeloom.write.lower.templates import INLINE, Template, float_bits
@@ -43,7 +43,7 @@ PAIRS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class OperandSource:
     """One operand: a tile's access, or a scalar by the frame's name, or an immediate."""
 
     access: Access | None
@@ -53,11 +53,11 @@ class Source:
     """Names of its dimensions, as the node has them."""
     scalar: str | int = 0
     left: Left | None = None
-    join: Exchange | None = None
+    join: LaneExchange | None = None
     """What makes a whole of the parts that lanes hold, where the result is whole."""
 
     @classmethod
-    def of(cls, context: Context, work: Work, access: Access, node: Node) -> Source:
+    def of(cls, context: Context, work: Work, access: Access, node: Node) -> OperandSource:
         """What ``access`` reads of ``node``."""
         memory = context.memory_node(access)
         if memory is None:
@@ -78,13 +78,13 @@ class Source:
             field=access.resource,
         )
 
-    def joined(self, context: Context) -> Source:
+    def joined(self, context: Context) -> OperandSource:
         """The same, made a whole of lanes' parts where it is in parts."""
         how = None if self.tile is None else partial(self.tile.resource)
         if self.tile is None or how is None:
             return self
         bits = sharing_lanes(self.tile.coordinates[0])
-        return replace(self, join=Exchange.plan(context.frame, COMBINE[how], bits, 1))
+        return replace(self, join=LaneExchange.plan(context.frame, COMBINE[how], bits, 1))
 
     def slot(self, work: Work, relative: Coordinates, dims: Sequence[str]) -> int | None:
         """Its slot for a slot of the result; None for a scalar.
@@ -152,7 +152,7 @@ class Operands:
         if self._convert and needs_constants(self._context.target, self._dtype):
             prepare(code, self._context.target, self._dtype, self._conversion)
 
-    def read(self, code: Code, number: int, source: Source, slot: int | None) -> Operand:
+    def read(self, code: Code, number: int, source: OperandSource, slot: int | None) -> Operand:
         """An operand as vector instructions can read it: f32 in a vector register, or a scalar."""
         context, scratch = self._context, self._frame[self._operands].part(number)
         if source.left is not None and slot is not None:
@@ -172,7 +172,9 @@ class Operands:
             return scratch
         return register
 
-    def found(self, code: Code, scratch: Register, source: Source, slot: int | None) -> Register:
+    def found(
+        self, code: Code, scratch: Register, source: OperandSource, slot: int | None
+    ) -> Register:
         """A 32-bit operand where it lies, if vector instructions can read it there."""
         assert source.access is not None
         assert slot is not None
@@ -184,7 +186,7 @@ class Operands:
         lines: Sequence[Template],
         into: Register,
         slots: Sequence[int | None],
-        sources: Sequence[Source],
+        sources: Sequence[OperandSource],
     ) -> None:
         """An op's instructions, on these slots of its operands."""
         values = [

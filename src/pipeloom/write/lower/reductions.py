@@ -18,8 +18,8 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
-from pipeloom.write.lower.lanes import Exchange, sharing_lanes
-from pipeloom.write.lower.operands import COMBINE, PAIRS, Operands, Source, move
+from pipeloom.write.lower.lanes import LaneExchange, sharing_lanes
+from pipeloom.write.lower.operands import COMBINE, PAIRS, Operands, OperandSource, move
 from pipeloom.write.lower.register_tiles import Coordinates, RegisterTile, partial
 from pipeloom.write.lower.templates import templates_of
 
@@ -38,7 +38,7 @@ class Terms:
 def terms_of(
     work: Work,
     op: OpDef,
-    source: Source,
+    source: OperandSource,
     relative: Coordinates,
     dims: Sequence[str],
     reduced: dict[str, int],
@@ -95,8 +95,8 @@ class Reduction:
     """Of the result."""
     terms: Sequence[Terms]
     """What each of them sums."""
-    source: Source
-    start: Source | None
+    source: OperandSource
+    start: OperandSource | None
     """The value that the terms are added to."""
     first: Sequence[int | None]
     """Its slot for each of the result."""
@@ -124,7 +124,7 @@ def plan_reduction(context: Context, reduction: Reduction, *, in_parts: bool) ->
     most = max((len(term.slots) for term in terms), default=0)
     operands = Operands(context, tile, min(most, 2), pairs=most > PAIRS)
     sums = "" if in_parts else frame.scratch("sums", len(slots))
-    exchange = Exchange.plan(frame, verb, bits, len(slots)) if bits else None
+    exchange = LaneExchange.plan(frame, verb, bits, len(slots)) if bits else None
 
     def emit(code: Code) -> None:
         result = context.registers(reduction.target)
@@ -151,7 +151,7 @@ def _combine(
     operands: Operands,
     op: OpDef,
     into: Register,
-    source: Source,
+    source: OperandSource,
     slots: Sequence[int | None],
     fresh: bool,
 ) -> None:

@@ -17,7 +17,7 @@ from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.lanes import Exchange, sharing_lanes
+from pipeloom.write.lower.lanes import LaneExchange, sharing_lanes
 from pipeloom.write.lower.register_tiles import partial
 
 EVERY_LANE = -1
@@ -66,7 +66,7 @@ class Region:
     condition: Access
     holds: str
     masks: list[str] = field(default_factory=list)
-    exchange: Exchange | None = None
+    exchange: LaneExchange | None = None
     """Between lanes that hold parts of one condition."""
     _chosen: int | None = None
     _compared: bool = False
@@ -87,7 +87,7 @@ class Region:
         context.frame.scalar("any mask", 2, 2)
         if partial(tile.resource) is not None:
             bits = sharing_lanes(tile.coordinates[0])
-            region.exchange = Exchange.plan(context.frame, "v_or_b32", bits, tile.registers)
+            region.exchange = LaneExchange.plan(context.frame, "v_or_b32", bits, tile.registers)
         return region
 
     def goes_on(self, work: Work) -> bool:

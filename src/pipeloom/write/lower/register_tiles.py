@@ -29,6 +29,9 @@ from pipeloom.write.faults import EmitError
 Coordinates = NDArray[Any]
 """By slot, lane, dimension."""
 WORD_BITS = 32
+WORD = WORD_BITS // 8
+WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
+"""What memory instructions call so many registers."""
 QUAD = 4
 """Consecutive registers of an MFMA result that are consecutive columns (CDNA3 ISA, 7.1.4.2)."""
 

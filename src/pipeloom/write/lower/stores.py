@@ -19,19 +19,17 @@ from pipeloom.write.code import Code
 from pipeloom.write.convert import STORED_BITS, ConvertScratch, packed_words, prepare
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Bank, Register
+from pipeloom.write.lower.arrays import Array
 from pipeloom.write.lower.columns import dealt_tile
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
-from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
-from pipeloom.write.lower.memory import Array
-from pipeloom.write.lower.register_tiles import RegisterTile
+from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
+from pipeloom.write.lower.register_tiles import WORD, WORDS, RegisterTile
 
 RINGS = 2
 """Sets of data registers, so that a conversion need not wait for the store before it."""
 MOST = 4
 """Elements of a store that converts them."""
-WORD = 4
-WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +43,8 @@ class _Run:
     """The same along the other dimensions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lanes:
-    """What all runs of one kind share: by dimension, the lanes' coordinates."""
-
-    numbers: tuple[LaneNumber, ...]
-    waves: tuple[str | int, ...]
+_Lanes = tuple[PlannedNumber, ...]
+"""What all runs of one kind share: by dimension, the lanes' coordinates."""
 
 
 def plan_store(context: Context, work: Work) -> Write:
@@ -134,8 +128,8 @@ class _Store:
         )
         if numbers not in self.kinds:
             members = self.context.group.waves
-            waves = tuple(wave_part(self.context.frame, members, n) for n in numbers)
-            self.kinds[numbers] = (_Lanes(numbers, waves), [])
+            lanes = tuple(PlannedNumber.of(self.context.frame, members, n) for n in numbers)
+            self.kinds[numbers] = (lanes, [])
         self.kinds[numbers][1].append(_Run(slot, least[-1], tuple(least[:-1])))
 
     # --- writing ----------------------------------------------------------------------------------
@@ -152,9 +146,7 @@ class _Store:
             offset = self.context.clock.offset(code, self.array, self.work.iteration)
         for lanes, runs in self.kinds.values():
             rows = self._row_offsets(code, lanes, runs)
-            last = len(lanes.numbers) - 1
-            column, work = frame[self._column], frame[self._work].part(0)
-            write_number(code, frame, column, lanes.numbers[last], lanes.waves[last], work)
+            lanes[-1].write(code, frame[self._column], frame[self._work].part(0))
             if self.count == 1:
                 self._columns(code, runs, rows, offset, together=False)
                 continue
@@ -201,10 +193,10 @@ class _Store:
             places[run.row] = into
             code("v_mov_b32", into, 0)
             for axis, low in enumerate(run.row):
-                number, wave = lanes.numbers[axis], lanes.waves[axis]
+                number = lanes[axis].number
                 if number.is_constant and not low and number.waves[0] == 0:
                     continue
-                write_number(code, frame, coordinate, number, wave, work)
+                lanes[axis].write(code, coordinate, work)
                 if low:
                     code("v_add_u32", coordinate, low, coordinate)
                 memory.scale(code, work, coordinate, array.stride(axis))

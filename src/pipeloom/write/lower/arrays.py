@@ -1,0 +1,128 @@
+"""Inputs and outputs as a kernel sees them: arrays in global memory, and its arguments.
+
+Each is an array of the dimensions of its tile, in row-major order with a leading dimension (the
+distance of neighbours along the last dimension but one, in codes: those of block scales are counted
+as they lie).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pipeloom.program import Meaning, Node, NodeKind
+from pipeloom.write.faults import EmitError
+from pipeloom.write.placing import Placing
+from pipeloom.write.text import Argument
+
+Stride = str | int | Fraction
+"""Bytes between neighbours: a number, the scalar that holds it, or of several in a byte a part."""
+BATCHES = "batches"
+"""The argument that says how many problems a launch computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """One input or output."""
+
+    node: Node
+    over: str
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return self.node.type.dims
+
+    @property
+    def element(self) -> int:
+        """Bytes of an element; 0 where two share one."""
+        return self.node.type.dtype.bits // 8
+
+    def elements_of(self, size: int) -> int:
+        """Elements of so many bytes."""
+        return size * 8 * self.node.type.dtype.covers // self.node.type.dtype.bits
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is stored."""
+        return self.node.kind is NodeKind.OUTPUT
+
+    @property
+    def has_pitch(self) -> bool:
+        """Whether it takes a leading dimension."""
+        return len(self.dims) > 1
+
+    def stride(self, axis: int) -> Stride:
+        """Bytes between neighbours along a dimension."""
+        if axis < len(self.dims) - 1:
+            return f"stride {self.name}.{axis}"
+        size = Fraction(1, self.elements_of(1)) if self.elements_of(1) else self.element
+        return int(size) if size.denominator == 1 else size
+
+    @property
+    def over_stride(self) -> Stride:
+        """Bytes from one index along ``over`` to the next."""
+        return self.stride(self.dims.index(self.over))
+
+
+def arrays_of(meaning: Meaning) -> dict[str, Array]:
+    """Every input and output; raises ``EmitError`` for a type that has no bytes of its own."""
+    found = {}
+    for node in (*meaning.inputs, *meaning.outputs):
+        dtype = node.type.dtype
+        kind, dims = node.kind, node.type.dims
+        whole = dtype.bits in (8, 16, 32) and dtype.covers == 1
+        part = kind is NodeKind.STREAM and dims[-1:] == (meaning.over,) and dtype.bits in (4, 8)
+        if dtype.scale is not None or not dims or not (whole or part):
+            raise EmitError(
+                f"{node.name} is {node.type}, which kernels cannot load or store",
+                hint="use elements of 8, 16 or 32 bits, block scales as a stream of their own; "
+                "elements that share a byte follow each other along the loop",
+                field=node.name,
+            )
+        found[node.name] = Array(node, meaning.over)
+    return found
+
+
+def dimensions(meaning: Meaning) -> tuple[str, ...]:
+    """Every dimension of an input or output, in order of appearance."""
+    nodes = (*meaning.inputs, *meaning.outputs)
+    return (
+        *dict.fromkeys(dim for node in nodes for dim in node.type.dims),
+        *meaning.batch,
+    )
+
+
+def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
+    """Pointers of inputs and outputs, strides of batches, the size of each dimension, leading
+    dimensions, scalars."""
+    arrays = arrays_of(meaning)
+    names = [(name, 8) for name in arrays]
+    if placing.uses_z:
+        names += [(f"bs_{name}", 8) for name in arrays]
+    names += [(dim, 4) for dim in dimensions(meaning)]
+    names += [(f"ld_{name}", 4) for name, array in arrays.items() if array.has_pitch]
+    names += [(BATCHES, 4)] if placing.uses_z else []
+    names += [(stride_name(a.name, dim), 4) for a in arrays.values() for dim in a.node.batch]
+    names += [(n.name, 4) for n in meaning.nodes if n.kind is NodeKind.SCALAR]
+    arguments, offset, seen = [], 0, set[str]()
+    for name, size in names:
+        if name in seen:
+            raise EmitError(
+                f"the kernel of {meaning.name!r} has two arguments called {name!r}",
+                hint="give the array, the dimension or the scalar another name: arrays, sizes, "
+                "ld_ARRAY, strides and scalars are arguments",
+                field=name,
+            )
+        seen.add(name)
+        arguments.append(Argument(name, offset, size, name in arrays))
+        offset += size
+    return tuple(arguments)
+
+
+def stride_name(array: str, dim: str) -> str:
+    """The argument that says, in elements, how far apart an array has neighbours of a batch."""
+    return f"stride_{array}_{dim}"

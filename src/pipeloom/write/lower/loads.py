@@ -1,0 +1,271 @@
+"""Global memory to LDS or registers.
+
+Elements that follow each other in a lane and in memory are loaded together, up to 16 bytes at a
+time. What may lie before the array, where a launch may have any size, is left out lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES
+from pipeloom.program import NodeKind, Work
+from pipeloom.program.tiles import Box
+from pipeloom.write.addresses import OUT_OF_RANGE
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import LDS_DMA_BY_BYTES, M0, VCC, Register
+from pipeloom.write.lower.arrays import Array
+from pipeloom.write.lower.columns import dealt_tile
+from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.copy_boxes import (
+    axes_of,
+    require_same_shape,
+    require_same_type,
+    shifted,
+    words_of,
+)
+from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
+from pipeloom.write.lower.register_tiles import WORD, WORD_BITS, WORDS, RegisterTile
+
+SINGLE = {1: "ubyte", 2: "ushort"}
+
+
+def _scalar_offset(context: Context, code: Code, array: Array, work: Work) -> Register | int:
+    if array.node.kind is not NodeKind.STREAM or work.iteration is None:
+        return 0
+    return context.clock.offset(code, array, work.iteration)
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """The lanes' places along the loop's dimension, for loads of what may not be there."""
+
+    planned: tuple[PlannedNumber, ...]
+    scratch: str
+
+
+def _plan_missing(
+    context: Context, array: Array, tables: Sequence[Sequence[Table]]
+) -> _Missing | None:
+    """For the loads of a step, whose coordinates are ``tables``; None where nothing is missing."""
+    if not context.memory.placing.ragged or array.node.kind is not NodeKind.STREAM:
+        return None
+    axis = array.dims.index(array.over)
+    what = f"the place of a lane along {array.over}"
+    planned = tuple(
+        PlannedNumber.of(context.frame, context.group.waves, lane_number(table[axis], what))
+        for table in tables
+    )
+    return _Missing(planned, context.frame.scratch("missing", 4))
+
+
+class _Present:
+    """The offsets of a step's loads: out of range in lanes whose element is before the array."""
+
+    def __init__(self, context: Context, code: Code, missing: _Missing | None, work: Work) -> None:
+        self._frame, self._missing = context.frame, missing if context.may_miss else None
+        self._known: PlannedNumber | None = None
+        if self._missing is not None:
+            self._count = context.clock.missing(code, work.iteration or 0)
+            code("v_mov_b32", context.frame[self._missing.scratch].part(3), OUT_OF_RANGE)
+
+    def offset(self, code: Code, number: int, name: str) -> Register:
+        """Of load ``number``, whose offsets ``name`` holds."""
+        missing, frame = self._missing, self._frame
+        if missing is None:
+            return frame[name]
+        place, work, result, outside = (frame[missing.scratch].part(i) for i in range(4))
+        if self._known != missing.planned[number]:
+            self._known = missing.planned[number]
+            self._known.write(code, place, work)
+        code("v_cmp_le_u32", VCC, self._count, place)
+        code("v_cndmask_b32", result, outside, frame[name], VCC)
+        return result
+
+
+def plan_lds_dma(context: Context, work: Work) -> Write:
+    """Straight into LDS: 64 lanes write a run at m0, so each fetches what belongs there."""
+    read, write = work.reads[0], work.writes[0]
+    members, frame, target = context.group.waves, context.frame, context.target
+    array, tile = context.memory.arrays[read.resource], context.lds[write.resource]
+    sources, targets = context.boxes(read, work.parts), context.boxes(write)
+    require_same_shape(work, sources, targets)
+    if len(members) > 1 and (not write.shared or len(set(targets)) > 1):
+        raise EmitError(
+            f"{work.label}: waves load into LDS each by itself",
+            hint="make the access shared: all waves of the group load the box together",
+            field=work.label,
+        )
+    rows = tile.rows_of(targets[0])
+    width = target.lds_load_bytes(array.node.align) if tile.row_bytes % LOAD_BYTES == 0 else WORD
+    start, total = rows.start * tile.row_bytes, len(rows) * tile.row_bytes
+    if total % (len(members) * WAVE_LANES * width):
+        width = WORD  # a small tile, which narrow loads share evenly
+    run = len(members) * WAVE_LANES * width
+    order = tile.layout.order if tile.layout else None
+    piece = order.run * order.ways if order and order.ways > 1 else 1
+    if not rows or total % run or tile.row_bytes % width or rows.start % piece or len(rows) % piece:
+        raise EmitError(
+            f"{work.label} brings {total} bytes of whole rows to LDS, but {len(members)} waves "
+            f"bring {run} at once",
+            hint="load whole rows, as many as the waves of the group bring together",
+            field=work.label,
+        )
+    context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
+    context.require_pitch(array, width)
+    ragged = context.memory.placing.ragged
+    if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
+        context.require_multiple(array.dims[-1], array.elements_of(width))
+    lane = np.arange(WAVE_LANES)[None, :]
+    wave = np.arange(len(members))[:, None]
+    tables = []
+    for number in range(total // run):
+        position = start + number * run + (wave * WAVE_LANES + lane) * width
+        tables.append(axes_of(shifted(tile.source(position), targets, sources)))
+    offsets = [context.memory.offset(array, table, members) for table in tables]
+    missing = _plan_missing(context, array, tables)
+    places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
+    slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
+    base = tile.base + write.copy * tile.copy_bytes + start
+    load = LDS_DMA_BY_BYTES[width]
+    buffer = f"buffer {array.name}"
+
+    def emit(code: Code) -> None:
+        offset: Register | int = 0
+        present = _Present(context, code, missing, work)
+        for number, name in enumerate(offsets):
+            place = base + number * run
+            where = present.offset(code, number, name)
+            if isinstance(slice_start, int):
+                code("s_mov_b32", M0, slice_start + place)
+            else:
+                code("s_add_u32", M0, frame[slice_start], place)
+            if number == 0:
+                offset = _scalar_offset(context, code, array, work)
+            code(load, where, frame[buffer], offset, modifiers=["offen", "lds"])
+
+    return emit
+
+
+def plan_load(context: Context, work: Work) -> Write:
+    """To registers, up to four at a time."""
+    read, write = work.reads[0], work.writes[0]
+    members, frame = context.group.waves, context.frame
+    array, tile = context.memory.arrays[read.resource], context.tile(write, work)
+    box = context.register_box(write, work)
+    sources, targets = context.boxes(read, work.parts), [box] * len(members)
+    require_same_shape(work, sources, targets)
+    require_same_type(context, work)
+    context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
+    loads, tables = [], []
+    if tile.bits > array.node.type.dtype.bits and len(array.dims) == 2 and work.iteration is None:
+        return _plan_single_loads(context, work, array, tile, box, sources)
+    single = tile.bits == WORD_BITS and array.element < WORD
+    slots = tile.slots_in(box, work.label)
+    lying = dealt_tile(tile, array.dims, context.memory.dealt)
+    for run in [[slot] for slot in slots] if single else lying.runs(slots):
+        words = words_of(tile, run, work)
+        table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
+        tables.append(axes_of(shifted(table, targets, sources)))
+        name = context.memory.offset(array, tables[-1], members)
+        whole = single or (array.dims[-1] == array.over and not context.memory.placing.ragged)
+        if not whole and not _harmless_past_rows(context, array):
+            context.require_multiple(array.dims[-1], len(run))
+        context.require_pitch(array, array.element if single else WORD)
+        loads.append((run[0] // tile.pack, words, name))
+    if array.node.type.dtype.covers > 1:
+        context.require_multiple(array.dims[-1], array.node.type.dtype.covers)
+    buffer = f"buffer {array.name}"
+    missing = _plan_missing(context, array, tables)
+
+    def emit(code: Code) -> None:
+        offset = _scalar_offset(context, code, array, work)
+        present = _Present(context, code, missing, work)
+        for number, (first, words, name) in enumerate(loads):
+            result = context.registers(write).part(first, words)
+            load = f"buffer_load_{SINGLE[array.element] if single else WORDS[words]}"
+            where = present.offset(code, number, name)
+            code(load, result, where, frame[buffer], offset, modifiers=["offen"])
+
+    return emit
+
+
+def _plan_single_loads(
+    context: Context,
+    work: Work,
+    array: Array,
+    tile: RegisterTile,
+    box: Box,
+    sources: Sequence[Box],
+) -> Write:
+    """Element by element beside a result, once: offsets are made as they are needed.
+
+    An element's place is the lanes' pattern, which all have in common, and a constant.
+    """
+    write, frame, memory = work.writes[0], context.frame, context.memory
+    members = context.group.waves
+    kinds: dict[tuple[LaneNumber, ...], list[tuple[int, int, int]]] = {}
+    for slot in tile.slots_in(box, work.label):
+        table = np.repeat(tile.coordinates[slot][None], len(members), axis=0)
+        axes = memory.places(array, axes_of(shifted(table, [box] * len(members), sources)))
+        row, column = (int(axis.min()) for axis in axes)
+        what = f"the place of a lane in {array.name}"
+        numbers = (lane_number(axes[0] - row, what), lane_number(axes[1] - column, what))
+        kinds.setdefault(numbers, []).append((column, row, slot))
+    context.require_pitch(array, array.element)
+    planned = {n: [PlannedNumber.of(frame, members, number) for number in n] for n in kinds}
+    scratch = frame.scratch("single loads", 6)
+    frame.scalar("scratch")
+
+    def emit(code: Code) -> None:
+        pattern, across, place, spare, outside, offset = (frame[scratch].part(i) for i in range(6))
+        rows = frame[f"stride {array.name}.0"]
+        code("v_mov_b32", outside, OUT_OF_RANGE)
+        for numbers, elements in kinds.items():
+            planned[numbers][0].write(code, pattern, spare)
+            code("v_mul_lo_u32", pattern, pattern, rows)
+            planned[numbers][1].write(code, across, spare)
+            code("v_lshl_add_u32", pattern, across, array.element.bit_length() - 1, pattern)
+            known: int | None = None
+            for column, row, slot in sorted(elements):
+                if column != known:
+                    known = column
+                    code("v_add_u32", place, column, across)
+                    code("v_cmp_gt_u32", VCC, memory.bound(array.dims[1]), place)
+                code("s_mul_i32", frame["scratch"], rows, row)
+                code("s_add_u32", frame["scratch"], frame["scratch"], column * array.element)
+                code("v_add_u32", offset, frame["scratch"], pattern)
+                code("v_cndmask_b32", offset, outside, offset, VCC)
+                into = context.registers(write).part(slot)
+                load = f"buffer_load_{SINGLE[array.element]}"
+                code(load, into, offset, frame[f"buffer {array.name}"], 0, modifiers=["offen"])
+
+    return emit
+
+
+def _harmless_past_rows(context: Context, array: Array) -> bool:
+    """Whether elements past the end of a row may be anything: whole words that no sum gets to.
+
+    A load reaches past the last row's end too; a descriptor clips raw buffers word by word (CDNA3
+    ISA, "Buffer addressing"), and rows that follow others are whole words apart.
+    """
+    meaning, dim = context.program.meaning, array.dims[-1]
+    reached = {array.name}
+    for node in meaning.nodes:
+        if node.kind is NodeKind.OP and reached & set(node.operands):
+            if dim in meaning.domain(node).dims and dim not in node.type.dims:
+                return False
+            if reached & set(node.operands[1:]) or not meaning.ends(node, dim):
+                reached.add(node.name)
+    return array.element == WORD or array.has_pitch
+
+
+def _is_summed(context: Context, dim: str) -> bool:
+    meaning = context.program.meaning
+    return any(dim in meaning.domain(n).dims and dim not in n.type.dims for n in meaning.nodes)

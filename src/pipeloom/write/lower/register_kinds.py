@@ -1,0 +1,62 @@
+"""Which registers hold a tile: accumulation registers or vector ones, packed or one per element."""
+
+from __future__ import annotations
+
+from pipeloom.program import Program, Space, Work
+from pipeloom.program.nodes import Region as When
+from pipeloom.program.vocabulary import PRODUCTS
+from pipeloom.write.lower.copies import transposed_read
+
+
+def accumulators(program: Program) -> set[str]:
+    """What lives beside the vector registers: results of products that no loop computes on.
+
+    Vector instructions cannot touch those registers, so outside of loops a move comes before.
+    """
+    products: set[str] = set()
+    others: set[str] = set()
+    for group in program.groups:
+        for section, _, step in group.steps():
+            if not isinstance(step, Work) or step.is_copy:
+                continue
+            if program.meaning[step.node].op in PRODUCTS:
+                products |= {a.resource for a in (*step.writes, *step.accumulates)}
+            elif section.trips is not None:
+                others |= {access.resource for access in step.accesses}
+    return products - others
+
+
+def loaded_singly(program: Program) -> set[str]:
+    """What is loaded element by element, each to a register of its own.
+
+    Of memory, 16-bit tiles that lie like matrix results, or are wanted after the loop: runs are
+    short, and rows of any length and alignment are wanted beside results; and what is stored as it
+    was loaded, where alignment is what is changed. Of LDS, what is read
+    across its rows where the chip has no transposed read. (Loads to a half of a register clear the
+    other half on chips that protect registers by ECC, as gfx942 does: LLVM,
+    ``d16PreservesUnusedBits``.)
+    """
+    memory = {node.name for node in program.meaning.inputs}
+    meaning = program.meaning
+    after = {n.name for n in meaning.inputs if n.region is When.AFTER}
+    after |= {name for n in meaning.outputs for name in n.uses}
+    from_memory, at_end, from_lds = set(), set(), set()
+    for group in program.groups:
+        for _, _, step in group.steps():
+            if isinstance(step, Work) and step.is_copy:
+                into = {access.resource for access in step.writes}
+                if step.reads[0].resource in memory:
+                    from_memory |= into
+                    at_end |= into if step.reads[0].resource in after else set()
+                else:
+                    from_lds |= into
+    found = set()
+    for resource in program.resources:
+        name, layout, bits = resource.name, resource.layout, resource.type.dtype.bits
+        if layout is None or resource.space is not Space.REGISTER:
+            continue
+        if bits < 32 and name in (from_memory if layout.kind == "accumulator" else at_end):
+            found.add(name)
+        if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
+            found |= set() if transposed_read(program.target, bits) else {name}
+    return found
