@@ -5,32 +5,30 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.common import print_json
+from pipeloom.cli.options import JSON, Usage, flag, option
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.store import VARIABLE, Store
 
-EXAMPLES = ("pipeloom cache", "pipeloom cache list", "pipeloom cache prune --all")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Programs, timings and kernels that were found are kept, so that asking again costs "
-        f"nothing. They lie in one file; ${VARIABLE} names its folder (default: "
-        "~/.cache/pipeloom). Only the pipeloom that made an entry uses it, so after an update "
-        "prune --all frees the space of the older one."
-    )
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=("size", "list", "prune"),
-        default="size",
-        help="size: how much is kept, and where (the default); list: every entry; prune: forget "
-        "what is damaged or was set aside, with --all everything",
-    )
-    parser.add_argument("--all", action="store_true", help="with prune: forget everything")
-    add_json(parser)
-    parser.set_defaults(run=run)
+USAGE = Usage(
+    "Programs, timings and kernels that were found are kept, so that asking again costs "
+    f"nothing. They lie in one file; ${VARIABLE} names its folder (default: "
+    "~/.cache/pipeloom). Only the pipeloom that made an entry uses it, so after an update "
+    "prune --all frees the space of the older one.",
+    (
+        option(
+            "action",
+            "size: how much is kept, and where (the default); list: every entry; prune: forget "
+            "what is damaged or was set aside, with --all everything",
+            nargs="?",
+            choices=("size", "list", "prune"),
+            default="size",
+        ),
+        flag("--all", "with prune: forget everything"),
+        JSON,
+    ),
+    examples=("pipeloom cache", "pipeloom cache list", "pipeloom cache prune --all"),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 from rich.text import Text
 
-from pipeloom.cli.common import add_json, print_json, wrote
+from pipeloom.cli.common import json_text, print_json, wrote
+from pipeloom.cli.options import JSON, Usage, option
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
@@ -25,61 +24,51 @@ from pipeloom.machine_code.launch_file import load_launch, template
 from pipeloom.show.check_text import render_check
 from pipeloom.show.console import TerminalConsole
 
-EXAMPLES = (
-    "pipeloom check k.hsaco --template launch.json",
-    "pipeloom check k.hsaco --launch launch.json --fix fixed.s",
+USAGE = Usage(
+    "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
+    "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
+    "only latencies keep accesses apart. 4: RACE, or wrong in every run. 6: NOT JUDGED.",
+    (
+        option("file", "a .hsaco, .co or .o file, or assembly (.s)", metavar="FILE"),
+        option("--kernel NAME", "which, where the file holds several"),
+        option("--launch LAUNCH.json", "grid, block and arguments, see --template"),
+        option(
+            "--template LAUNCH.json",
+            "write a launch file from the kernel's metadata (default: to the terminal), to be "
+            "filled in",
+            nargs="?",
+            const="-",
+        ),
+        option(
+            "--seeds N",
+            f"runs that try to show a race, beside the directed ones (default {SEEDS})",
+            type=at_least(0),
+            default=SEEDS,
+        ),
+        option(
+            "--max-instructions N",
+            "a workgroup that issues more is taken not to end: NOT JUDGED "
+            f"(default {MOST_INSTRUCTIONS})",
+            type=at_least(1),
+            default=MOST_INSTRUCTIONS,
+        ),
+        option(
+            "--fix OUT.s",
+            "write the kernel with the missing waits and barriers put in or, where nothing is "
+            "missing, with the needless ones taken out, and judge that",
+        ),
+        option(
+            "--witness OUT.json",
+            "write what the verdict rests on: the bytes of LDS by pc, why each wait is there",
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom check k.hsaco --template launch.json",
+        "pipeloom check k.hsaco --launch launch.json --fix fixed.s",
+    ),
+    codes={3: "TIMING", 4: "RACE, or wrong in every run", 6: "NOT JUDGED"},
 )
-CODES = MappingProxyType({3: "TIMING", 4: "RACE, or wrong in every run", 6: "NOT JUDGED"})
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
-        "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
-        "only latencies keep accesses apart. 4: RACE, or wrong in every run. 6: NOT JUDGED."
-    )
-    parser.add_argument("file", metavar="FILE", help="a .hsaco, .co or .o file, or assembly (.s)")
-    parser.add_argument("--kernel", metavar="NAME", help="which, where the file holds several")
-    parser.add_argument(
-        "--launch", metavar="LAUNCH.json", help="grid, block and arguments, see --template"
-    )
-    parser.add_argument(
-        "--template",
-        metavar="LAUNCH.json",
-        nargs="?",
-        const="-",
-        help="write a launch file from the kernel's metadata (default: to the terminal), to be "
-        "filled in",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=at_least(0),
-        default=SEEDS,
-        metavar="N",
-        help=f"runs that try to show a race, beside the directed ones (default {SEEDS})",
-    )
-    parser.add_argument(
-        "--max-instructions",
-        type=at_least(1),
-        default=MOST_INSTRUCTIONS,
-        metavar="N",
-        help="a workgroup that issues more is taken not to end: NOT JUDGED "
-        f"(default {MOST_INSTRUCTIONS})",
-    )
-    parser.add_argument(
-        "--fix",
-        metavar="OUT.s",
-        help="write the kernel with the missing waits and barriers put in or, where nothing is "
-        "missing, with the needless ones taken out, and judge that",
-    )
-    parser.add_argument(
-        "--witness",
-        metavar="OUT.json",
-        help="write what the verdict rests on: the bytes of LDS by pc, why each wait is there",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -116,8 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress=tell,
         )
     if arguments.witness is not None:
-        text = json.dumps(checked.witness(), indent=1, sort_keys=True) + "\n"
-        write_file(arguments.witness, text)
+        write_file(arguments.witness, json_text(checked.witness()))
     if arguments.json:
         fixed = _fixed(arguments, checked)
         code = _print_json(checked, fixed)

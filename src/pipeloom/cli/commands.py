@@ -5,9 +5,8 @@ A command only turns arguments into a job of ``pipeloom.drive``, and its result 
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted, 141 nobody reads the
 output (what was done by then keeps its own code); ``verify`` and ``check`` add 3 (TIMING) and 4
 (RACE), ``run`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add a command: a file here with
-``add_arguments`` (which also sets ``description`` and ``run``), ``EXAMPLES`` and, if it has any of
-its own, ``CODES``; and a line in ``COMMANDS``. Only
-the chosen command's file is imported, so that help comes at once.
+``USAGE`` (what it takes, as data) and ``run``; and a line in ``COMMANDS``. Only the file of the
+chosen command is imported, so that help comes at once.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from typing import NamedTuple
 from pipeloom import __version__
 from pipeloom.cli.progress import Heartbeat, seconds_between
 from pipeloom.cli.usage import (
-    OPTION_HINTS,
     HelpFormatter,
     UsageError,
     check_folder,
@@ -126,11 +124,10 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         inner = commands.add_parser(command.name, help=command.help, formatter_class=HelpFormatter)
         if chosen in (command.name, EVERY):
             module = importlib.import_module(f"pipeloom.cli.{command.module}")
-            inner.set_defaults(hints=OPTION_HINTS)
-            module.add_arguments(inner)
+            module.USAGE.add_to(inner)
             inner.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
-            inner.epilog = epilog(module.EXAMPLES, {**CODES, **getattr(module, "CODES", {})})
-            inner.set_defaults(usage_error=inner.error, options=option_names(inner))
+            inner.epilog = epilog(module.USAGE.examples, {**CODES, **module.USAGE.codes})
+            inner.set_defaults(run=module.run, usage_error=inner.error, options=option_names(inner))
     return parser
 
 

@@ -9,157 +9,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.deriving import Progress
-from pipeloom.drive.loops import SHORT, SHORT_OPTIONS
+from pipeloom.drive.loops import SHORT_OPTIONS
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
+from pipeloom.drive.simulating import SimulateJob
 from pipeloom.drive.sources import FORMS, Source
-from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.machine.chips import target_for
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.compiler import Sync
-
-
-def add_source(
-    parser: argparse.ArgumentParser,
-    *,
-    compiled: bool = False,
-    required: bool = True,
-    short: bool = True,
-) -> None:
-    """``NAME|SPEC``, ``--set`` and ``--waves``; with ``compiled`` also what ``compile`` wrote.
-
-    ``short`` adds what is short for settings of some loop, where the command takes it.
-    """
-    text = (
-        "what is shipped (pipeloom list), a .json or .toml spec file, or a declaration of your "
-        "own: my.py:Name"
-    )
-    parser.add_argument(
-        "source",
-        metavar="NAME|SPEC|COMPILED.json|MY.py:NAME" if compiled else "NAME|SPEC|MY.py:NAME",
-        nargs=None if required else "?",
-        help=f"{text}, or a compiled schedule" if compiled else text,
-    )
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one key of the spec, by path or by its last part if unique (repeatable): "
-        "--set scheduling=csp --set target.latency.MMA=32",
-    )
-    parser.add_argument(
-        "--waves",
-        type=int,
-        metavar="N",
-        help="waves of a loop (gemm_tile, attention, or my.py:name): default 4, of attention 8",
-    )
-    if short:
-        _add_short(parser)
-
-
-def _add_short(parser: argparse.ArgumentParser) -> None:
-    """What is short for a setting, in a group for each loop that has such."""
-    owners = dict.fromkeys(owner for owner, _ in SHORT_OPTIONS.values())
-    groups = {owner: parser.add_argument_group(owner) for owner in owners}
-    for name, (owner, one) in SHORT_OPTIONS.items():
-        more: dict[str, Any] = {"metavar": "N", "type": type(one.default)}
-        value = "N"
-        if isinstance(one.default, bool):
-            more, value = {"action": "store_true", "default": None}, "true"
-        text = ": ".join(filter(None, (one.metadata[SHORT], f"short for --set {name}={value}")))
-        groups[owner].add_argument(f"--{name}", help=text, **more)
-
-
-def add_launch(parser: argparse.ArgumentParser) -> None:
-    """``--launch`` and ``--kernel``, for kernels that others wrote."""
-    parser.add_argument(
-        "--launch",
-        metavar="LAUNCH.json",
-        action="append",
-        help="of a kernel file (.hsaco, .co, .o, .s): grid, block and arguments; pipeloom check "
-        "FILE --template writes one to fill in",
-    )
-    parser.add_argument("--kernel", metavar="NAME", help="which, where a kernel file holds several")
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """``--json``."""
-    parser.add_argument("--json", action="store_true", help="plain data on stdout, for scripts")
-
-
-def add_sync(parser: argparse.ArgumentParser, *, default: str = "reference") -> None:
-    """``--sync`` and ``--reorder``; ``default`` says in words what is taken where neither is."""
-    parser.add_argument(
-        "--sync",
-        choices=get_args(Sync),
-        help="whose waits and barriers: the specification's (reference); those that follow from "
-        "the dependences alone (proven); or the specification's barriers with waits that follow "
-        f"(repaired). The last two are proved free of races. Default: {default}",
-    )
-    parser.add_argument(
-        "--reorder",
-        action="store_true",
-        help="with --sync proven or repaired: move the fewest ops where no synchronisation can "
-        "save the order",
-    )
-
-
-def add_tile(parser: argparse.ArgumentParser, *, default: str = "none") -> None:
-    """``--tile`` and ``--dtype``; ``default`` is the type of a spec without a tile.
-
-    It can also be spelt as ``pipeloom emit`` does.
-    """
-    add_shape(parser)
-    parser.add_argument(
-        "--dtype",
-        choices=TYPES,
-        help="the elements of the tile where the spec names none: 256x256x64 in bf16 or fp16, "
-        "256x256x128 in fp8 (single_buffer: 128x128x64, 128x128x256); 'none' leaves it to the "
-        f"spec and the target's counter costs. Default: {default}, and what a schedule has of its "
-        "own (four_wave: fp8)",
-    )
-    parser.set_defaults(default_tile=default)
-
-
-def add_shape(parser: argparse.ArgumentParser) -> None:
-    """``--tile``; as it once named a type, it still may."""
-    parser.add_argument(
-        "--tile",
-        metavar="MxNxK",
-        type=_tile,
-        help="the tile of one workgroup and iteration, as 256x256x64: short for --set "
-        "geometry.BM=256 and so on",
-    )
-
-
-def _tile(text: str) -> str:
-    """An argparse type: MxNxK; an element type, which the option once named, is left as it is."""
-    if text not in TYPES and read_tile(text) is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not MxNxK, as 256x256x64; --dtype names the element type"
-        )
-    return text
-
-
-def add_arch(parser: argparse.ArgumentParser) -> None:
-    """``--arch`` of a command that runs nothing: what a tile or a depth is derived for."""
-    names = ", ".join(machine.arch for machine in TARGETS)
-    parser.add_argument(
-        "--arch",
-        "--target",
-        metavar="ARCH",
-        help=f"one of {names}: what gemm_tile is derived for, and a tile made for (default "
-        "gfx950, or what the spec says)",
-    )
 
 
 def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
@@ -175,6 +38,20 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
     if source.reorder and source.sync in (None, "reference"):
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     return source
+
+
+def simulate_job(arguments: argparse.Namespace) -> SimulateJob:
+    """The job that the arguments ask for."""
+    problem = [getattr(arguments, name, None) for name in ("m", "n", "k")]
+    return SimulateJob(
+        source_of(arguments),
+        k_tiles=arguments.k_tiles,
+        jitter=arguments.jitter,
+        seed=arguments.seed,
+        emitted=arguments.emitted,
+        allow_timing=arguments.allow_timing,
+        problem=(problem[0], problem[1], problem[2]),
+    )
 
 
 def _short_settings(arguments: argparse.Namespace) -> Iterator[str]:
@@ -268,10 +145,14 @@ def verify_command(found: Opened) -> str:
     return shlex.join(words)
 
 
+def json_text(data: Any) -> str:
+    """Byte-stable JSON."""
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
 def print_json(data: Any) -> None:
-    """Byte-stable JSON on stdout."""
-    json.dump(data, sys.stdout, indent=1, sort_keys=True)
-    sys.stdout.write("\n")
+    """The same on stdout."""
+    sys.stdout.write(json_text(data))
 
 
 def check_ending(path: str, ending: str, what: str) -> None:

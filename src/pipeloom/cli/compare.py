@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json, wrote
-from pipeloom.cli.machine_options import add_machine
+from pipeloom.cli.common import check_ending, print_json, wrote
+from pipeloom.cli.options import JSON, LAUNCH, MACHINE, Usage, option, tile
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 from pipeloom.files import write_file
@@ -21,39 +21,33 @@ HINTS = (
 )
 """What a hint of the library says, and how a variant spells it."""
 
-EXAMPLES = (
-    "pipeloom compare ping_pong ping_pong:sync=repaired,reorder=true",
-    "pipeloom compare ping_pong four_wave -o compare.html",
+
+USAGE = Usage(
+    "Simulate and verify each variant. A variant is a schedule's name, a spec, a "
+    "compiled schedule or my.py:Name, and after a colon its settings: "
+    "pipeloom compare ping_pong ping_pong:scheduling=identity ping_pong:sync=proven "
+    "ping_pong:minimal_barriers=true,omit_mma_set_prio=true. Settings are those of --set, and "
+    "sync=reference|proven|repaired, reorder=true, dtype=none|bf16|fp16|fp8 and "
+    "tile=MxNxK as the options of compile. emitted=true runs the instructions of the emitted "
+    "kernel, as simulate --emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
+    "ping_pong:emitted=true. A file that ends in .stream is a hand-written loop, as simulate "
+    "--stream takes it, with mfma, waves_per_simd and stagger as settings. With --launch the "
+    "variants are kernel files (.hsaco, .co, .o, .s), compared by their main loops; one launch "
+    "file for all, or one each.",
+    (
+        option("variants", "NAME|SPEC[:KEY=VALUE,...]", metavar="VARIANT", nargs="+"),
+        tile(default=DEFAULT_TILE),
+        MACHINE,
+        LAUNCH,
+        option("-o --output FILE.html", "all of them on one page, their timelines over one axis"),
+        JSON,
+    ),
+    examples=(
+        "pipeloom compare ping_pong ping_pong:sync=repaired,reorder=true",
+        "pipeloom compare ping_pong four_wave -o compare.html",
+    ),
+    hints=HINTS,
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Simulate and verify each variant. A variant is a schedule's name, a spec, a "
-        "compiled schedule or my.py:Name, and after a colon its settings: "
-        "pipeloom compare ping_pong ping_pong:scheduling=identity ping_pong:sync=proven "
-        "ping_pong:minimal_barriers=true,omit_mma_set_prio=true. Settings are those of --set, and "
-        "sync=reference|proven|repaired, reorder=true, dtype=none|bf16|fp16|fp8 and "
-        "tile=MxNxK as the options of compile. emitted=true runs the instructions of the emitted "
-        "kernel, as simulate --emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
-        "ping_pong:emitted=true. A file that ends in .stream is a hand-written loop, as simulate "
-        "--stream takes it, with mfma, waves_per_simd and stagger as settings. With --launch the "
-        "variants are kernel files (.hsaco, .co, .o, .s), compared by their main loops; one launch "
-        "file for all, or one each."
-    )
-    parser.add_argument("variants", metavar="VARIANT", nargs="+", help="NAME|SPEC[:KEY=VALUE,...]")
-    add_tile(parser, default=DEFAULT_TILE)
-    add_machine(parser)
-    add_launch(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE.html",
-        help="all of them on one page, their timelines over one axis",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run, hints=HINTS)
 
 
 def run(arguments: argparse.Namespace) -> int:

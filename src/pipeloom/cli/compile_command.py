@@ -5,40 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeloom.cli.common import (
-    add_arch,
-    add_source,
-    add_sync,
-    add_tile,
-    exit_code,
-    opened,
-    say,
-    say_untiled,
-    wrote,
-)
+from pipeloom.cli.common import exit_code, opened, say, say_untiled, wrote
+from pipeloom.cli.options import ARCH, Usage, flag, option, source, sync, tile
 from pipeloom.drive.fixing import notes_of
 from pipeloom.files import write_file
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 
-EXAMPLES = ("pipeloom compile ping_pong --set scheduling=greedy -o out.json",)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Derive order, waits, barriers, prologue, kernel and epilogue. Prints one "
-        "line of summary; with --json or -o the whole compiled schedule (of a loop, the program), "
-        "byte-stable."
-    )
-    add_source(parser)
-    add_tile(parser)
-    add_arch(parser)
-    add_sync(parser)
-    parser.add_argument("--json", action="store_true", help="the compiled schedule on stdout")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the compiled schedule here")
-    parser.set_defaults(run=run)
+USAGE = Usage(
+    "Derive order, waits, barriers, prologue, kernel and epilogue. Prints one "
+    "line of summary; with --json or -o the whole compiled schedule (of a loop, the program), "
+    "byte-stable.",
+    (
+        source(),
+        tile(),
+        ARCH,
+        sync(),
+        flag("--json", "the compiled schedule on stdout"),
+        option("-o --output FILE", "write the compiled schedule here"),
+    ),
+    examples=("pipeloom compile ping_pong --set scheduling=greedy -o out.json",),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,17 +7,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from pipeloom.cli.common import (
-    add_json,
-    add_source,
-    add_tile,
-    note_search,
-    print_json,
-    search_teller,
-    source_of,
-    wrote,
-)
+from pipeloom.cli.common import note_search, print_json, search_teller, source_of, wrote
 from pipeloom.cli.main import INTERRUPTED_CODE
+from pipeloom.cli.options import CHIPS, JSON, Usage, option, source, tile
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.certifying import Ended
 from pipeloom.drive.deriving import Derived, derive, unwoven
@@ -26,49 +18,34 @@ from pipeloom.drive.opening import open_source
 from pipeloom.drive.pipeline import peeled
 from pipeloom.errors import SpecError
 from pipeloom.files import write_file
-from pipeloom.machine.chips import ANY_CHIP, TARGETS
+from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.plain import to_plain
 
-EXAMPLES = (
-    "pipeloom derive gemm_tile --waves 8",
-    "pipeloom derive my.py:name --target gfx942 -o program.json",
+USAGE = Usage(
+    "Weave a loop of loads, reads, products and vector ops from single instructions, in as "
+    "many ways as a search tries; keep the fastest in simulation, prove it, and say how far "
+    "it is from what the machine's units allow. Results are kept ($PIPELOOM_STORE, "
+    "~/.cache/pipeloom), so that a second call costs nothing, and emit, run, report take them. "
+    "Ctrl-C gives the best so far (exit code 130); the next call goes on from there.",
+    (
+        source(),
+        tile(),
+        option("--target --arch ARCH", f"one of {CHIPS} (default {ANY_CHIP})", dest="arch"),
+        option("--k-tiles N", "iterations to be run, if that is known", type=at_least(1)),
+        option(
+            "--orders N",
+            "end the search when so many orders were tried; the best of them is proved, and the "
+            "next call goes on from there",
+            type=at_least(1),
+        ),
+        option("-o --output FILE", "write the program as JSON", type=Path),
+        JSON,
+    ),
+    examples=(
+        "pipeloom derive gemm_tile --waves 8",
+        "pipeloom derive my.py:name --target gfx942 -o program.json",
+    ),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Weave a loop of loads, reads, products and vector ops from single instructions, in as "
-        "many ways as a search tries; keep the fastest in simulation, prove it, and say how far "
-        "it is from what the machine's units allow. Results are kept ($PIPELOOM_STORE, "
-        "~/.cache/pipeloom), so that a second call costs nothing, and emit, run, report take them. "
-        "Ctrl-C gives the best so far (exit code 130); the next call goes on from there."
-    )
-    add_source(parser)
-    add_tile(parser)
-    names = ", ".join(machine.arch for machine in TARGETS)
-    parser.add_argument(
-        "--target",
-        "--arch",
-        dest="arch",
-        metavar="ARCH",
-        help=f"one of {names} (default {ANY_CHIP})",
-    )
-    parser.add_argument(
-        "--k-tiles", type=at_least(1), metavar="N", help="iterations to be run, if that is known"
-    )
-    parser.add_argument(
-        "--orders",
-        type=at_least(1),
-        metavar="N",
-        help="end the search when so many orders were tried; the best of them is proved, and the "
-        "next call goes on from there",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write the program as JSON"
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from types import MappingProxyType
 
 from pipeloom import __version__
-from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.common import print_json
+from pipeloom.cli.options import JSON, Usage
 from pipeloom.drive.environment import State, examine
 
-EXAMPLES = ("pipeloom doctor", "pipeloom doctor --json")
-CODES = MappingProxyType({1: "something that pipeloom needs is missing or does not work"})
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Look at Python, the packages and their versions, the assembler (it assembles a kernel), "
-        "HIP and its GPUs, the store and its size, and a browser. What only some commands need "
-        "may be missing; the remedy is printed beside it."
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
+USAGE = Usage(
+    "Look at Python, the packages and their versions, the assembler (it assembles a kernel), "
+    "HIP and its GPUs, the store and its size, and a browser. What only some commands need "
+    "may be missing; the remedy is printed beside it.",
+    (JSON,),
+    examples=("pipeloom doctor", "pipeloom doctor --json"),
+    codes={1: "something that pipeloom needs is missing or does not work"},
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from pipeloom.cli.common import (
-    add_json,
-    add_shape,
-    add_source,
-    add_sync,
-    print_json,
-    say,
-    source_of,
-)
+from pipeloom.cli.common import json_text, print_json, say, source_of
+from pipeloom.cli.options import JSON, SHAPE, Usage, flag, option, source, sync
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.drive.recorded_kernels import record_path
@@ -30,67 +22,58 @@ CHOSEN_SYNC = (
     "compiled file that is PROVED stays as it is"
 )
 
-EXAMPLES = (
-    "pipeloom emit ping_pong -o k.s",
-    "pipeloom emit gemm_tile --target gfx942 --dtype fp16 -o k.hsaco",
-)
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Emit the kernel with exactly the schedule's instructions, waits and barriers. Only "
-        "proved schedules are emitted, so waits are derived anew here unless "
-        "you say otherwise; a TIMING verdict needs --allow-timing, a RACE is never emitted. "
-        "Nothing here has run on a GPU: the emulator runs it (pipeloom run)."
-    )
-    add_emission(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="k.s for assembly, k.hsaco for a code object; k.json beside it says how to launch it, "
-        "k.witness.json why it is right",
-    )
-    parser.add_argument(
-        "--witness",
-        action=argparse.BooleanOptionalAction,
-        help="beside a code object K.witness.json, what the proof rests on: bytes of LDS by pc, "
-        "why each wait is there (runs the kernel in the emulator); written unless --no-witness",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
-
-
-def add_emission(parser: argparse.ArgumentParser) -> None:
-    """What emitting commands share: source, target and types."""
-    add_source(parser, compiled=True)
-    add_sync(parser, default=CHOSEN_SYNC)
-    parser.add_argument(
-        "--target",
-        "--arch",
-        metavar="ARCH",
-        dest="arch",
-        help="gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
+EMISSION = (
+    source(compiled=True),
+    sync(default=CHOSEN_SYNC),
+    option(
+        "--target --arch ARCH",
+        "gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
         "where it is for any",
-    )
-    parser.add_argument(
+        dest="arch",
+    ),
+    option(
         "--dtype",
-        help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
-        "tile, and bf16 where it names none",
-    )
-    add_shape(parser)
-    parser.add_argument(
-        "--k-tiles",
+        "bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's tile, "
+        "and bf16 where it names none",
+    ),
+    SHAPE,
+    option(
+        "--k-tiles N",
+        "iterations of a loop that the kernel is derived for; others that it computes are whole "
+        "trips more or less",
         type=at_least(1),
-        metavar="N",
-        help="iterations of a loop that the kernel is derived for; others that it computes are "
-        "whole trips more or less",
-    )
-    parser.add_argument("--out-dtype", help="bf16, fp16 or f32; like A and B, f32 for fp8")
-    parser.add_argument(
-        "--allow-timing", action="store_true", help="emit a schedule whose verdict is TIMING"
-    )
+    ),
+    option("--out-dtype", "bf16, fp16 or f32; like A and B, f32 for fp8"),
+    flag("--allow-timing", "emit a schedule whose verdict is TIMING"),
+)
+"""What emitting commands share: source, target and types."""
+
+USAGE = Usage(
+    "Emit the kernel with exactly the schedule's instructions, waits and barriers. Only "
+    "proved schedules are emitted, so waits are derived anew here unless "
+    "you say otherwise; a TIMING verdict needs --allow-timing, a RACE is never emitted. "
+    "Nothing here has run on a GPU: the emulator runs it (pipeloom run).",
+    (
+        EMISSION,
+        option(
+            "-o --output FILE",
+            "k.s for assembly, k.hsaco for a code object; k.json beside it says how to launch it, "
+            "k.witness.json why it is right",
+        ),
+        option(
+            "--witness",
+            "beside a code object K.witness.json, what the proof rests on: bytes of LDS by pc, "
+            "why each wait is there (runs the kernel in the emulator); written unless --no-witness",
+            action=argparse.BooleanOptionalAction,
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom emit ping_pong -o k.s",
+        "pipeloom emit gemm_tile --target gfx942 --dtype fp16 -o k.hsaco",
+    ),
+)
 
 
 def emit_job(arguments: argparse.Namespace) -> EmitJob:
@@ -125,10 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     witness = Path(arguments.output).with_suffix(".witness.json") if proof is not None else None
     if beside is not None:
         records = {beside: found.to_dict(), **({} if witness is None else {witness: proof})}
-        texts = {
-            path: json.dumps(record, indent=1, sort_keys=True) + "\n"
-            for path, record in records.items()
-        }
+        texts = {path: json_text(record) for path, record in records.items()}
         write_files({Path(arguments.output): assemble(emitted).data, **texts})
     elif arguments.output:
         write_file(arguments.output, emitted.text)

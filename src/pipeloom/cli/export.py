@@ -5,43 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from types import MappingProxyType
 
-from pipeloom.cli.common import (
-    add_arch,
-    add_json,
-    add_source,
-    add_tile,
-    check_ending,
-    exit_code,
-    opened,
-    print_json,
-    wrote,
-)
+from pipeloom.cli.common import check_ending, exit_code, opened, print_json, wrote
+from pipeloom.cli.options import ARCH, JSON, Usage, option, source, tile
 from pipeloom.drive.exporting import Exported, export
 from pipeloom.errors import SpecError
 from pipeloom.files import write_file
 
-EXAMPLES = ("pipeloom export gemm_tile --tile 128x128x64 -o table.json",)
-CODES = MappingProxyType({3: "written, but TIMING", 4: "written, but RACE"})
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Write the loop of a matrix product on four waves (gemm_tile, a loop of your own, a "
-        "program, a table) as an MFMA-indexed table (docs/tables.md), which verify, simulate and "
-        "report take. What is derived is put in the form of a table: its order of MFMAs is kept. "
-        "Says whether the table is proved and how many cycles it takes; the exit code is that of "
-        "the verdict."
-    )
-    add_source(parser, short=False)
-    add_tile(parser)
-    add_arch(parser)
-    parser.add_argument("--name", help="the table's id (default: that of the loop)")
-    parser.add_argument("-o", "--output", metavar="FILE.json", help="write the table")
-    add_json(parser)
-    parser.set_defaults(run=run)
+USAGE = Usage(
+    "Write the loop of a matrix product on four waves (gemm_tile, a loop of your own, a "
+    "program, a table) as an MFMA-indexed table (docs/tables.md), which verify, simulate and "
+    "report take. What is derived is put in the form of a table: its order of MFMAs is kept. "
+    "Says whether the table is proved and how many cycles it takes; the exit code is that of "
+    "the verdict.",
+    (
+        source(short=False),
+        tile(),
+        ARCH,
+        option("--name", "the table's id (default: that of the loop)"),
+        option("-o --output FILE.json", "write the table"),
+        JSON,
+    ),
+    examples=("pipeloom export gemm_tile --tile 128x128x64 -o table.json",),
+    codes={3: "written, but TIMING", 4: "written, but RACE"},
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

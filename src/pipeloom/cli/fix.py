@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import (
-    add_arch,
-    add_json,
-    add_source,
-    add_tile,
-    print_json,
-    say,
-    say_untiled,
-    source_of,
-    wrote,
-)
+from pipeloom.cli.common import print_json, say, say_untiled, source_of, wrote
+from pipeloom.cli.options import ARCH, JSON, Usage, flag, option, source, tile
 from pipeloom.drive.fixing import Fixed, FixJob, fix, notes_of
 from pipeloom.files import write_file
 
@@ -24,47 +15,40 @@ HINTS = (
 )
 """What a hint of the library says, and what this command calls it."""
 
-EXAMPLES = (
-    "pipeloom fix ping_pong --dtype bf16 -o fixed.json",
-    "pipeloom fix my.py:Name --keep-barriers",
+
+USAGE = Usage(
+    "Keep the work of a schedule, program or loop in its order; derive waits, or waits and "
+    "barriers, anew from the dependences. Every proved form is simulated and the fastest "
+    "taken: the barriers kept or derived, the fewest ops moved where the order cannot be "
+    "saved. --keep-barriers and --reorder ask for one form instead. Prints what changed and "
+    "what it costs in cycles.",
+    (
+        source(compiled=True),
+        tile(),
+        ARCH,
+        flag(
+            "--reorder",
+            "derive waits and barriers, and where that cannot save the order, move the fewest ops "
+            "(with --keep-barriers also: add barriers to prologue or epilogue, never to the loop)",
+        ),
+        flag(
+            "--keep-barriers",
+            "keep the barriers where they are, for a schedule whose barriers also set the pace",
+        ),
+        option(
+            "-o --output FILE",
+            "write what was fixed here: a schedule or a program, as it came; of a table its "
+            "program, which pipeloom export makes a table again",
+        ),
+        flag("--force", "derive anew even what is already PROVED"),
+        JSON,
+    ),
+    examples=(
+        "pipeloom fix ping_pong --dtype bf16 -o fixed.json",
+        "pipeloom fix my.py:Name --keep-barriers",
+    ),
+    hints=HINTS,
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Keep the work of a schedule, program or loop in its order; derive waits, or waits and "
-        "barriers, anew from the dependences. Every proved form is simulated and the fastest "
-        "taken: the barriers kept or derived, the fewest ops moved where the order cannot be "
-        "saved. --keep-barriers and --reorder ask for one form instead. Prints what changed and "
-        "what it costs in cycles."
-    )
-    add_source(parser, compiled=True)
-    add_tile(parser)
-    add_arch(parser)
-    parser.add_argument(
-        "--reorder",
-        action="store_true",
-        help="derive waits and barriers, and where that cannot save the order, move the fewest ops "
-        "(with --keep-barriers also: add barriers to prologue or epilogue, never to the loop)",
-    )
-    parser.add_argument(
-        "--keep-barriers",
-        action="store_true",
-        help="keep the barriers where they are, for a schedule whose barriers also set the pace",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write what was fixed here: a schedule or a program, as it came; of a table its "
-        "program, which pipeloom export makes a table again",
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="derive anew even what is already PROVED"
-    )
-    add_json(parser)
-    parser.set_defaults(run=run, hints=HINTS)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,37 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import add_json, print_json, wrote
-from pipeloom.cli.tune import add_tuning, exit_code, shown, tuning_options
+from pipeloom.cli.common import print_json, wrote
+from pipeloom.cli.options import JSON, Usage, option
+from pipeloom.cli.tune import exit_code, shown, tuning, tuning_options
 from pipeloom.cli.usage import at_least
 from pipeloom.tuning.calls import check_kernel_file, gemm
-
-EXAMPLES = (
-    "pipeloom gemm 4096 4096 8192 --dtype fp8 -o k.hsaco",
-    "pipeloom gemm 1000 1000 1000 --target MI300X -o k.s",
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "The best kernel of a matrix product C[M, N] = op(A) @ op(B): tuned as pipeloom tune does, "
-        "proved, and written as a code object or as assembly. "
-        "Throughput is the model's, not measured."
-    )
-    for name in ("M", "N", "K"):
-        parser.add_argument(name.lower(), metavar=name, type=_size)
-    add_tuning(parser, shapes=False)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="K.hsaco|K.s",
-        help="a code object with K.json, which says how to launch it, or assembly (default: the "
-        "kernel's name, a code object)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def _size(text: str) -> int:
@@ -44,6 +18,28 @@ def _size(text: str) -> int:
     if len(parts) == 3 and all(part.isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(f"{text!r} is three sizes: write {' '.join(parts)}")
     return at_least(1)(text)
+
+
+USAGE = Usage(
+    "The best kernel of a matrix product C[M, N] = op(A) @ op(B): tuned as pipeloom tune does, "
+    "proved, and written as a code object or as assembly. "
+    "Throughput is the model's, not measured.",
+    (
+        tuple(option(name.lower(), "", metavar=name, type=_size) for name in "MNK"),
+        tuning(shapes=False),
+        option(
+            "-o --output K.hsaco|K.s",
+            "a code object with K.json, which says how to launch it, or assembly (default: the "
+            "kernel's name, a code object)",
+            type=Path,
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom gemm 4096 4096 8192 --dtype fp8 -o k.hsaco",
+        "pipeloom gemm 1000 1000 1000 --target MI300X -o k.s",
+    ),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,15 +7,8 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pipeloom.cli.common import (
-    add_arch,
-    add_json,
-    add_source,
-    add_tile,
-    exit_code,
-    opened,
-    print_json,
-)
+from pipeloom.cli.common import exit_code, opened, print_json
+from pipeloom.cli.options import ARCH, JSON, Usage, flag, source, tile
 from pipeloom.plain import to_plain
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole
@@ -35,24 +28,22 @@ ROLES: Mapping[OpRole, str] = MappingProxyType(
     }
 )
 
-EXAMPLES = (
-    "pipeloom graph ping_pong",
-    "pipeloom graph ping_pong --dot",
+
+USAGE = Usage(
+    "Show the dependence graph of one iteration. Edges of distance 0 order ops "
+    "within it; '+1' marks a need from the iteration before, 'a' an anti-dependence.",
+    (
+        source(),
+        tile(),
+        ARCH,
+        JSON,
+        flag("--dot", "Graphviz source on stdout"),
+    ),
+    examples=(
+        "pipeloom graph ping_pong",
+        "pipeloom graph ping_pong --dot",
+    ),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Show the dependence graph of one iteration. Edges of distance 0 order ops "
-        "within it; '+1' marks a need from the iteration before, 'a' an anti-dependence."
-    )
-    add_source(parser)
-    add_tile(parser)
-    add_arch(parser)
-    add_json(parser)
-    parser.add_argument("--dot", action="store_true", help="Graphviz source on stdout")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,34 +5,25 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import add_json, print_json
-from pipeloom.cli.tune import (
-    add_shapes,
-    add_tuning,
-    exit_code,
-    shown,
-    table,
-    tuning_options,
-)
+from pipeloom.cli.common import print_json
+from pipeloom.cli.options import JSON, Usage, option
+from pipeloom.cli.tune import SHAPES, exit_code, shown, table, tuning, tuning_options
 from pipeloom.cli.usage import check_folder, check_new_folder
 from pipeloom.tuning.calls import library
 
-EXAMPLES = ("pipeloom library llama-3-8b --tokens 1024,4096 -o lib",)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Tune every shape and write the chosen code objects, a dispatch table (shape -> kernel), "
-        "a C header with a launcher through HIP, and a Python module that takes anything with "
-        "DLPack. A shape that is not in the table gets the kernel of the nearest that is. Nothing "
-        "of it has run on a GPU."
-    )
-    add_shapes(parser)
-    add_tuning(parser)
-    parser.add_argument("-o", "--output", dest="folder", type=Path, metavar="FOLDER", required=True)
-    add_json(parser)
-    parser.set_defaults(run=run)
+USAGE = Usage(
+    "Tune every shape and write the chosen code objects, a dispatch table (shape -> kernel), "
+    "a C header with a launcher through HIP, and a Python module that takes anything with "
+    "DLPack. A shape that is not in the table gets the kernel of the nearest that is. Nothing "
+    "of it has run on a GPU.",
+    (
+        SHAPES,
+        tuning(),
+        option("-o --output FOLDER", "", dest="folder", type=Path, required=True),
+        JSON,
+    ),
+    examples=("pipeloom library llama-3-8b --tokens 1024,4096 -o lib",),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

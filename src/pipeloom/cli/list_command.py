@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.common import print_json
+from pipeloom.cli.options import JSON, Usage
 from pipeloom.drive.loops import LOOPS
 from pipeloom.machine.chips import TARGETS as CHIPS
 from pipeloom.reference.schedules import SCHEDULES, summary
@@ -22,17 +23,15 @@ TITLES: Mapping[str, str] = MappingProxyType(
 MIN_TEXT = 20
 PIPE = 10_000
 
-EXAMPLES = (
-    "pipeloom list",
-    "pipeloom list --json",
+
+USAGE = Usage(
+    "List what is shipped.",
+    (JSON,),
+    examples=(
+        "pipeloom list",
+        "pipeloom list --json",
+    ),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = "List what is shipped."
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import (
-    add_json,
-    add_launch,
-    add_source,
-    add_sync,
-    add_tile,
-    check_ending,
-    print_json,
+from pipeloom.cli.common import check_ending, print_json, simulate_job
+from pipeloom.cli.options import (
+    EMITTED,
+    JSON,
+    LAUNCH,
+    MACHINE,
+    PROBLEM,
+    Usage,
+    option,
+    source,
+    sync,
+    tile,
 )
-from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.judging import emit_note
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report, report_file
@@ -22,42 +25,36 @@ from pipeloom.files import write_file
 from pipeloom.show.headers import no_loop_text
 from pipeloom.show.step_rows import pace
 
-EXAMPLES = (
-    "pipeloom report ping_pong -o report.html",
-    "pipeloom report k.hsaco --launch launch.json -o k.html",
+USAGE = Usage(
+    "Write one HTML file that needs no network: the simulated timeline of all "
+    "waves, the dependence graph, LDS buffers over time, the verdict with its counterexample, "
+    "the stalls and the knobs. Of a kernel that others wrote, with --launch, the page shows "
+    "its main loop with its own disassembly.",
+    (
+        source(compiled=True),
+        tile(default="bf16"),
+        sync(),
+        EMITTED,
+        MACHINE,
+        PROBLEM,
+        option(
+            "-o --output FILE.html",
+            "the page; default: the name of the schedule or file with .html, in this folder",
+        ),
+        option(
+            "--timeline-iterations N",
+            "trips of the loop in the timeline (default 4); the figures are from all K tiles",
+            type=at_least(1),
+            default=TIMELINE_ITERATIONS,
+        ),
+        LAUNCH,
+        JSON,
+    ),
+    examples=(
+        "pipeloom report ping_pong -o report.html",
+        "pipeloom report k.hsaco --launch launch.json -o k.html",
+    ),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Write one HTML file that needs no network: the simulated timeline of all "
-        "waves, the dependence graph, LDS buffers over time, the verdict with its counterexample, "
-        "the stalls and the knobs. Of a kernel that others wrote, with --launch, the page shows "
-        "its main loop with its own disassembly."
-    )
-    add_source(parser, compiled=True)
-    add_tile(parser, default="bf16")
-    add_sync(parser)
-    add_emitted(parser)
-    add_machine(parser)
-    add_problem(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE.html",
-        help="the page; default: the name of the schedule or file with .html, in this folder",
-    )
-    parser.add_argument(
-        "--timeline-iterations",
-        type=at_least(1),
-        default=TIMELINE_ITERATIONS,
-        metavar="N",
-        help="trips of the loop in the timeline (default 4); the figures are from all K tiles",
-    )
-    add_launch(parser)
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,13 +6,13 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TypeVar
 
 from rich.progress import track
 
-from pipeloom.cli.common import add_json, print_json, say
-from pipeloom.cli.emit import add_emission, cost_line, emit_job
+from pipeloom.cli.common import print_json, say
+from pipeloom.cli.emit import EMISSION, cost_line, emit_job
+from pipeloom.cli.options import JSON, REPEATED, Usage, flag, option
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import EmitJob
@@ -26,70 +26,53 @@ from pipeloom.show.console import TerminalConsole
 WRONG_RESULT = 5
 T = TypeVar("T", int, float)
 
-EXAMPLES = (
-    "pipeloom run ping_pong --m 300 --n 200 --k 512",
-    "pipeloom run k.hsaco",
-    "pipeloom run attention --d 64 --causal --size q=90 --size keys=130 --timings 1",
+
+USAGE = Usage(
+    "Emit and assemble the kernel, then run its machine code on the CPU: loads and "
+    "LDS reads land at seeded random moments, waves interleave at random, whatever no wait "
+    "guards is poison, and accesses that nothing orders are findings. Exit code 0 if every run "
+    "is right, 5 if one is not.",
+    (
+        EMISSION,
+        option("--m", "rows of C (default 256)", type=int),
+        option("--n", "columns of C (default 256)", type=int),
+        option("--k", "depth of the sums (default 512)", type=int),
+        option(
+            "--size DIM=N",
+            "the size along any dimension of a loop (repeatable; default: one tile, one trip); of "
+            "attention q, keys, d, v, batch, q_heads and kv_heads",
+            **REPEATED,
+        ),
+        option("--scalar NAME=X", "the value of a scalar of a loop (repeatable)", **REPEATED),
+        option("--seed", "first seed (default 0)", type=at_least(0), default=0),
+        option(
+            "--timings N", "how many random timings to run (default 3)", type=at_least(1), default=3
+        ),
+        flag(
+            "--no-race-check",
+            "only compare the result: for a TIMING schedule, whose races the check would find",
+        ),
+        option(
+            "--max-memory GB",
+            f"refuse a problem that takes more (default {MAX_MEMORY_GB:g})",
+            type=float,
+            default=MAX_MEMORY_GB,
+        ),
+        option(
+            "--max-instructions N",
+            f"refuse to emulate more in all (default {MAX_INSTRUCTIONS}, a quarter of an hour)",
+            type=at_least(1),
+            default=MAX_INSTRUCTIONS,
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom run ping_pong --m 300 --n 200 --k 512",
+        "pipeloom run k.hsaco",
+        "pipeloom run attention --d 64 --causal --size q=90 --size keys=130 --timings 1",
+    ),
+    codes={WRONG_RESULT: "a result differs from NumPy's"},
 )
-CODES = MappingProxyType({WRONG_RESULT: "a result differs from NumPy's"})
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Emit and assemble the kernel, then run its machine code on the CPU: loads and "
-        "LDS reads land at seeded random moments, waves interleave at random, whatever no wait "
-        "guards is poison, and accesses that nothing orders are findings. Exit code 0 if every run "
-        "is right, 5 if one is not."
-    )
-    add_emission(parser)
-    parser.add_argument("--m", type=int, help="rows of C (default 256)")
-    parser.add_argument("--n", type=int, help="columns of C (default 256)")
-    parser.add_argument("--k", type=int, help="depth of the sums (default 512)")
-    parser.add_argument(
-        "--size",
-        metavar="DIM=N",
-        action="append",
-        default=[],
-        help="the size along any dimension of a loop (repeatable; default: one tile, one trip); of "
-        "attention q, keys, d, v, batch, q_heads and kv_heads",
-    )
-    parser.add_argument(
-        "--scalar",
-        metavar="NAME=X",
-        action="append",
-        default=[],
-        help="the value of a scalar of a loop (repeatable)",
-    )
-    parser.add_argument("--seed", type=at_least(0), default=0, help="first seed (default 0)")
-    parser.add_argument(
-        "--timings",
-        type=at_least(1),
-        default=3,
-        metavar="N",
-        help="how many random timings to run (default 3)",
-    )
-    parser.add_argument(
-        "--no-race-check",
-        action="store_true",
-        help="only compare the result: for a TIMING schedule, whose races the check would find",
-    )
-    parser.add_argument(
-        "--max-memory",
-        type=float,
-        default=MAX_MEMORY_GB,
-        metavar="GB",
-        help=f"refuse a problem that takes more (default {MAX_MEMORY_GB:g})",
-    )
-    parser.add_argument(
-        "--max-instructions",
-        type=at_least(1),
-        default=MAX_INSTRUCTIONS,
-        metavar="N",
-        help=f"refuse to emulate more in all (default {MAX_INSTRUCTIONS}, a quarter of an hour)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

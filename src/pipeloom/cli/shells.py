@@ -8,25 +8,25 @@ import sys
 import shtab
 
 from pipeloom.cli.commands import EVERY, build_parser
-from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.common import print_json
+from pipeloom.cli.options import JSON, Usage, option
 
 SHELLS = ("bash", "zsh", "fish")
-EXAMPLES = (
-    "pipeloom completion bash > ~/.local/share/bash-completion/completions/pipeloom",
-    "pipeloom completion zsh > ~/.zfunc/_pipeloom",
-    "pipeloom completion fish > ~/.config/fish/completions/pipeloom.fish",
+
+
+USAGE = Usage(
+    "Print a script that completes commands, options and their values. Each shell reads it "
+    "from the place in the examples when it starts (zsh: with ~/.zfunc in fpath).",
+    (
+        option("shell", "the shell that it is for", choices=SHELLS),
+        JSON,
+    ),
+    examples=(
+        "pipeloom completion bash > ~/.local/share/bash-completion/completions/pipeloom",
+        "pipeloom completion zsh > ~/.zfunc/_pipeloom",
+        "pipeloom completion fish > ~/.config/fish/completions/pipeloom.fish",
+    ),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Print a script that completes commands, options and their values. Each shell reads it "
-        "from the place in the examples when it starts (zsh: with ~/.zfunc in fpath)."
-    )
-    parser.add_argument("shell", choices=SHELLS, help="the shell that it is for")
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

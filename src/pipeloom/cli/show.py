@@ -5,16 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import (
-    add_arch,
-    add_json,
-    add_source,
-    add_sync,
-    add_tile,
-    exit_code,
-    opened,
-    print_json,
-)
+from pipeloom.cli.common import exit_code, opened, print_json
+from pipeloom.cli.options import ARCH, JSON, Usage, source, sync, tile
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.judging import emit_note
 from pipeloom.reference.compiled import CompiledSchedule
@@ -23,27 +15,24 @@ from pipeloom.reference.words import Labels
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.terminal import render_program
 
-EXAMPLES = (
-    "pipeloom show ping_pong",
-    "pipeloom show four_wave --sync repaired --reorder",
-    "pipeloom show gemm_tile --tile 128x128x64 --dtype fp16",
+USAGE = Usage(
+    "Show prologue, kernel and epilogue. A row is one MMA with everything issued "
+    "since the previous one, in issue order: load A[1,0] k+1 is a global load of operand A "
+    "into LDS stage 1, half 0, of the K tile one after the loop variable; frag a fragment "
+    "load from LDS to registers.",
+    (
+        source(),
+        tile(),
+        ARCH,
+        sync(),
+        JSON,
+    ),
+    examples=(
+        "pipeloom show ping_pong",
+        "pipeloom show four_wave --sync repaired --reorder",
+        "pipeloom show gemm_tile --tile 128x128x64 --dtype fp16",
+    ),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Show prologue, kernel and epilogue. A row is one MMA with everything issued "
-        "since the previous one, in issue order: load A[1,0] k+1 is a global load of operand A "
-        "into LDS stage 1, half 0, of the K tile one after the loop variable; frag a fragment "
-        "load from LDS to registers."
-    )
-    add_source(parser)
-    add_tile(parser)
-    add_arch(parser)
-    add_sync(parser)
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,16 +8,20 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cli.common import (
-    add_json,
-    add_source,
-    add_sync,
-    add_tile,
-    print_json,
-    say,
-    verify_command,
+from pipeloom.cli.common import print_json, say, simulate_job, verify_command
+from pipeloom.cli.options import (
+    EMITTED,
+    JSON,
+    MACHINE,
+    PROBLEM,
+    Usage,
+    flag,
+    grouped,
+    option,
+    source,
+    sync,
+    tile,
 )
-from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.simulating import Simulation, prepare
@@ -50,59 +54,48 @@ STREAM_HINTS = (
 )
 """What a hint of the library says, and what this command calls it."""
 
-EXAMPLES = (
-    "pipeloom simulate ping_pong",
-    "pipeloom simulate ping_pong --emitted --m 4096 --n 4096 --k 4096",
+
+USAGE = Usage(
+    "Run one workgroup on a model of one compute unit, built from public "
+    "measurements (docs/performance-model.md says how far to trust it). A schedule without a "
+    "tile shape is simulated for a bf16 tile. With --emitted, the instructions of the emitted "
+    "kernel. With --stream, a hand-written loop: "
     'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger',
+    (
+        source(compiled=True, required=False),
+        tile(default="bf16"),
+        sync(),
+        EMITTED,
+        MACHINE,
+        PROBLEM,
+        grouped(
+            "a hand-written loop instead of a schedule",
+            option(
+                "--stream TEXT|FILE|-",
+                "the loop: M R T W G V X P S N B, wv(n), wl(n), prio(n), branch, run lengths "
+                "(M12), ( ... )x4; as text, in a file, or - for standard input",
+            ),
+            option(
+                "--mfma",
+                "what M is, by name or by its cycles (default 16x16x32_f16; gfx942: 16x16x16_f16)",
+            ),
+            option("--waves-per-simd N", "waves on each SIMD (default 1)", type=at_least(1)),
+            flag("--stagger", "two wave groups, the second one barrier behind", default=None),
+            option("--iterations N", "how often it runs (default 24)", type=at_least(1)),
+            option(
+                "--lds-conflict N",
+                "bank conflict of every R, T and W: 2 for two-way (default 1, none)",
+                type=float,
+            ),
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom simulate ping_pong",
+        "pipeloom simulate ping_pong --emitted --m 4096 --n 4096 --k 4096",
+        'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger',
+    ),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Run one workgroup on a model of one compute unit, built from public "
-        "measurements (docs/performance-model.md says how far to trust it). A schedule without a "
-        "tile shape is simulated for a bf16 tile. With --emitted, the instructions of the emitted "
-        "kernel. With --stream, a hand-written loop: "
-        'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger'
-    )
-    add_source(parser, compiled=True, required=False)
-    add_tile(parser, default="bf16")
-    add_sync(parser)
-    add_emitted(parser)
-    add_machine(parser)
-    add_problem(parser)
-    group = parser.add_argument_group("a hand-written loop instead of a schedule")
-    group.add_argument(
-        "--stream",
-        metavar="TEXT|FILE|-",
-        help="the loop: M R T W G V X P S N B, wv(n), wl(n), prio(n), branch, run lengths (M12), "
-        "( ... )x4; as text, in a file, or - for standard input",
-    )
-    group.add_argument(
-        "--mfma",
-        help="what M is, by name or by its cycles (default 16x16x32_f16; gfx942: 16x16x16_f16)",
-    )
-    group.add_argument(
-        "--waves-per-simd", type=at_least(1), metavar="N", help="waves on each SIMD (default 1)"
-    )
-    group.add_argument(
-        "--stagger",
-        action="store_true",
-        default=None,
-        help="two wave groups, the second one barrier behind",
-    )
-    group.add_argument(
-        "--iterations", type=at_least(1), metavar="N", help="how often it runs (default 24)"
-    )
-    group.add_argument(
-        "--lds-conflict",
-        type=float,
-        metavar="N",
-        help="bank conflict of every R, T and W: 2 for two-way (default 1, none)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -194,10 +187,10 @@ def _refuse_with_stream(arguments: argparse.Namespace) -> None:
         "--emitted": arguments.emitted,
         "--waves": arguments.waves is not None,
     }
-    for option, is_given in given.items():
+    for name, is_given in given.items():
         if is_given:
-            instead = "; --iterations says how long it runs" if option == "--k-tiles" else ""
-            raise UsageError(f"{option} is for a schedule, not for --stream{instead}")
+            instead = "; --iterations says how long it runs" if name == "--k-tiles" else ""
+            raise UsageError(f"{name} is for a schedule, not for --stream{instead}")
 
 
 def trace_data(trace: Trace) -> dict[str, Any]:

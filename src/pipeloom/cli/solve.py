@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import AbstractContextManager, nullcontext
-from types import MappingProxyType, TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Display
-
-from pipeloom.cli.common import (
-    add_arch,
-    add_json,
-    add_source,
-    print_json,
-    source_of,
-)
+from pipeloom.cli.bars import bar
+from pipeloom.cli.common import print_json, source_of
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.progress import doing
+from pipeloom.cli.options import ARCH, JSON, Usage, flag, option, source
 from pipeloom.drive.solving import Report, SolveJob, check_budget, read_objectives, solve
 from pipeloom.errors import SpecError
 from pipeloom.order.modulo import Explanation, ModuloResult, Progress
@@ -27,55 +19,47 @@ from pipeloom.show.reservation import render_solution
 
 DEFAULT_TIME_LIMIT = 60.0
 
-EXAMPLES = (
-    "pipeloom solve gemm_tile --explain",
-    "pipeloom solve ping_pong --budget registers=96,stages=2",
+
+USAGE = Usage(
+    "Modulo scheduling: the least number of cycles per iteration that dependences, "
+    "units, registers and LDS allow. Takes a schedule (gemm_tile has its depth derived; others "
+    "are solved as declared) or a problem file (docs/modulo.md). Ctrl-C stops the search and "
+    "keeps the best schedule so far (exit code 130).",
+    (
+        source(),
+        ARCH,
+        option(
+            "--ii N",
+            "only IIs up to N, in the steps that the II is printed in (of 16 cycles for gemm_tile "
+            "in bf16); exit 1 if none is",
+            type=int,
+        ),
+        option(
+            "--budget KEY=N,...",
+            "limits: registers=N (per lane, for fragments), lds=BYTES, stages=N",
+            default="",
+        ),
+        flag("--explain", "name the constraints that rule out II - 1"),
+        option(
+            "--objectives NAME,...",
+            "what to improve at the smallest II, in order: stages, buffers, registers, "
+            "early_loads (default stages,buffers; an empty string for none)",
+            default="stages,buffers",
+        ),
+        option(
+            "--time-limit S",
+            f"seconds for the search (default {DEFAULT_TIME_LIMIT:g})",
+            type=float,
+            default=DEFAULT_TIME_LIMIT,
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom solve gemm_tile --explain",
+        "pipeloom solve ping_pong --budget registers=96,stages=2",
+    ),
+    codes={1: "an error in the input, or no schedule within --ii"},
 )
-CODES = MappingProxyType({1: "an error in the input, or no schedule within --ii"})
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Modulo scheduling: the least number of cycles per iteration that dependences, "
-        "units, registers and LDS allow. Takes a schedule (gemm_tile has its depth derived; others "
-        "are solved as declared) or a problem file (docs/modulo.md). Ctrl-C stops the search and "
-        "keeps the best schedule so far (exit code 130)."
-    )
-    add_source(parser)
-    add_arch(parser)
-    parser.add_argument(
-        "--ii",
-        type=int,
-        metavar="N",
-        help="only IIs up to N, in the steps that the II is printed in (of 16 cycles for gemm_tile "
-        "in bf16); exit 1 if none is",
-    )
-    parser.add_argument(
-        "--budget",
-        metavar="KEY=N,...",
-        default="",
-        help="limits: registers=N (per lane, for fragments), lds=BYTES, stages=N",
-    )
-    parser.add_argument(
-        "--explain", action="store_true", help="name the constraints that rule out II - 1"
-    )
-    parser.add_argument(
-        "--objectives",
-        metavar="NAME,...",
-        default="stages,buffers",
-        help="what to improve at the smallest II, in order: stages, buffers, registers, "
-        "early_loads (default stages,buffers; an empty string for none)",
-    )
-    parser.add_argument(
-        "--time-limit",
-        type=float,
-        default=DEFAULT_TIME_LIMIT,
-        metavar="S",
-        help=f"seconds for the search (default {DEFAULT_TIME_LIMIT:g})",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -88,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         time_limit=arguments.time_limit,
         explain=arguments.explain,
     )
-    with _progress(arguments) as report:
+    with _shown(arguments) as report:
         found = solve(job, report)
     if arguments.json:
         print_json(found.to_dict())
@@ -130,42 +114,14 @@ def _print(result: ModuloResult, quantum: int, explanation: Explanation | None) 
     console.print(render_solution(result, width=width, quantum=quantum, explanation=explanation))
 
 
-class _ProgressBar(AbstractContextManager[Report]):
-    """A bar on stderr with the II in work, the bound and the best."""
+@contextmanager
+def _shown(arguments: argparse.Namespace) -> Iterator[Report]:
+    """The II in work, the bound and the best: a bar on a terminal, else lines now and then."""
+    with bar(arguments, "bounds") as tell:
 
-    def __init__(self) -> None:
-        self._display = Display(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=TerminalConsole(stderr=True),
-            transient=True,
-        )
-        self._task = self._display.add_task("bounds", total=None)
+        def report(progress: Progress) -> None:
+            best = "none yet" if progress.best is None else str(progress.best)
+            now = f"{progress.phase}: II {progress.ii}"
+            tell(f"{now}, bound {progress.lower_bound}, best {best}")
 
-    def __enter__(self) -> Report:
-        self._display.start()
-        return self._show
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._display.stop()
-
-    def _show(self, progress: Progress) -> None:
-        best = "none yet" if progress.best is None else str(progress.best)
-        text = f"{progress.phase}: II {progress.ii}, bound {progress.lower_bound}, best {best}"
-        self._display.update(self._task, description=text)
-
-
-def _note(progress: Progress) -> None:
-    doing(f"{progress.phase}: II {progress.ii}, bound {progress.lower_bound}")
-
-
-def _progress(arguments: argparse.Namespace) -> AbstractContextManager[Report | None]:
-    if arguments.json or arguments.quiet or not sys.stderr.isatty():
-        return nullcontext(_note)
-    return _ProgressBar()
+        yield report

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import (
-    add_json,
-    add_launch,
-    add_source,
-    add_sync,
-    add_tile,
-    check_ending,
-    print_json,
-)
-from pipeloom.cli.machine_options import add_emitted, add_machine, simulate_job
+from pipeloom.cli.common import check_ending, print_json, simulate_job
+from pipeloom.cli.options import EMITTED, JSON, LAUNCH, MACHINE, Usage, option, source, sync, tile
 from pipeloom.drive.simulating import prepare
 from pipeloom.drive.timing_files import launched, time_start
 from pipeloom.files import write_file
@@ -22,26 +14,24 @@ from pipeloom.show.chrome_trace import chrome_trace
 SHOWN = 8
 """Iterations of a kernel file's main loop in a trace."""
 
-EXAMPLES = ("pipeloom trace ping_pong -o trace.json",)
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Write what pipeloom simulate computes as a trace: one track per wave and "
-        "unit, arrows from every load to the wait that guarantees it; with --emitted of the "
-        "emitted kernel, with --launch of the main loop of a kernel file. Open the file at "
-        "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle."
-    )
-    add_source(parser, compiled=True)
-    add_tile(parser, default="bf16")
-    add_sync(parser)
-    add_emitted(parser)
-    add_machine(parser)
-    parser.add_argument("-o", "--output", metavar="FILE.json", required=True, help="the trace")
-    add_launch(parser)
-    add_json(parser)
-    parser.set_defaults(run=run)
+USAGE = Usage(
+    "Write what pipeloom simulate computes as a trace: one track per wave and "
+    "unit, arrows from every load to the wait that guarantees it; with --emitted of the "
+    "emitted kernel, with --launch of the main loop of a kernel file. Open the file at "
+    "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle.",
+    (
+        source(compiled=True),
+        tile(default="bf16"),
+        sync(),
+        EMITTED,
+        MACHINE,
+        option("-o --output FILE.json", "the trace", required=True),
+        LAUNCH,
+        JSON,
+    ),
+    examples=("pipeloom trace ping_pong -o trace.json",),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,16 +10,15 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from pipeloom.cli.common import add_json, print_json, wrote
+from pipeloom.cli.bars import bar
+from pipeloom.cli.common import json_text, print_json, wrote
 from pipeloom.cli.main import INTERRUPTED_CODE
+from pipeloom.cli.options import JSON, Option, Options, Usage, flag, option
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
 from pipeloom.declare.activations import ACTIVATIONS
 from pipeloom.files import write_file
 from pipeloom.machine.gpus import GPUS
-from pipeloom.show.console import TerminalConsole
 from pipeloom.tuning import calls
 from pipeloom.tuning.pages import read_figures, write_pages
 from pipeloom.tuning.search import CLOSE, Tuned
@@ -31,119 +29,109 @@ OPTIONS = tuple(
     name for name in signature(calls.tune).parameters if name not in ("shapes", "progress")
 )
 """What tuning takes, by name: each has an option here."""
-EXAMPLES = (
-    "pipeloom tune 4096x4096x8192",
-    "pipeloom tune shapes.txt --target MI300X --dtype fp8",
-    "pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2 --page pages",
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers, as 1024,4096")
+    return found
+
+
+SHAPES = option(
+    "shapes",
+    "MxNxK; a file with one M N K a line; or a model: " + ", ".join(MODELS),
+    metavar="SHAPES",
+    nargs="+",
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Find the best kernel of each matrix product without a GPU: rank every block by what the "
-        "units of the machine need at least, derive and simulate the few that could be best, and "
-        "stop when nothing left could be better. What was found is kept ($PIPELOOM_STORE, "
-        "~/.cache/pipeloom): a second run costs nothing, and one that was stopped or killed goes "
-        "on. Throughput is the model's (docs/tuning.md), not measured."
-    )
-    add_shapes(parser)
-    add_tuning(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write what --json prints to a file"
-    )
-    parser.add_argument(
-        "--page",
-        type=Path,
-        metavar="FOLDER",
-        help="write index.html: throughput, where the time goes, the search; and each kernel's "
-        "report beside it",
-    )
-    parser.add_argument(
-        "--published",
-        type=Path,
-        metavar="FILE.jsonl",
-        help="figures to show beside, a line each: m, n, k, dtype, chip, tflops (needs --page)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
-
-
-def add_shapes(parser: argparse.ArgumentParser) -> None:
-    """``SHAPES``."""
-    parser.add_argument(
-        "shapes",
-        metavar="SHAPES",
-        nargs="+",
-        help="MxNxK; a file with one M N K a line; or a model: " + ", ".join(MODELS),
-    )
-
-
-def add_tuning(parser: argparse.ArgumentParser, *, shapes: bool = True) -> None:
+def tuning(*, shapes: bool = True) -> Options:
     """What all commands that tune share; without ``shapes``, those of one shape."""
     chips = ", ".join(f"{gpu.chip} ({gpu.arch})" for gpu in GPUS)
-    parser.add_argument(
-        "--target", "--chip", metavar="CHIP", default="MI355X", help=f"one of {chips}"
+    tokens = option(
+        "--tokens N,N",
+        "rows of A for a model's shapes (default " + ",".join(map(str, TOKENS)) + ")",
+        type=_numbers,
     )
-    parser.add_argument(
-        "--dtype", default="bf16", help=f"of A and B: {', '.join(DTYPES)} (default bf16)"
+    return (
+        option("--target --chip CHIP", f"one of {chips}", default="MI355X"),
+        option("--dtype", f"of A and B: {', '.join(DTYPES)} (default bf16)", default="bf16"),
+        option(
+            "--layout XY",
+            "how A and B are stored: A as M x K (N) or K x M (T), B as K x N (N) or N x K (T); "
+            "default NT",
+            default="NT",
+        ),
+        option("--batches N", "products of each shape at once", type=at_least(1), default=1),
+        flag("--alpha", "the product times a number"),
+        flag("--beta", "the product plus a number times what C was"),
+        flag("--scales", "the product with a factor for every row and every column"),
+        flag("--bias", "the product plus a number for every column"),
+        option(
+            "--activation",
+            "what is done with each element of C last",
+            choices=tuple(ACTIVATIONS),
+            default="none",
+        ),
+        tokens if shapes else Option((), {"tokens": None}),
+        option("--jobs N", "processes (default: one per core)", type=at_least(1)),
+        option(
+            "--on",
+            "who times blocks: processes of this machine, or a Ray cluster (pipeloom[ray])",
+            choices=("local", "ray"),
+            default="local",
+        ),
+        option(
+            "--address",
+            "of the Ray cluster, for example auto; a local one is started without it",
+        ),
+        option(
+            "--seconds S",
+            "stop after so long, with the best so far (every shape gets a first kernel)",
+            type=positive,
+        ),
+        option(
+            "--close X",
+            f"stop where nothing left can be X times as fast (default {CLOSE}; 1 is exact)",
+            type=float,
+            default=CLOSE,
+        ),
     )
-    parser.add_argument(
-        "--layout",
-        default="NT",
-        metavar="XY",
-        help="how A and B are stored: A as M x K (N) or K x M (T), B as K x N (N) or N x K (T); "
-        "default NT",
-    )
-    parser.add_argument(
-        "--batches", type=at_least(1), default=1, metavar="N", help="products of each shape at once"
-    )
-    for name, what in (
-        ("alpha", "times a number"),
-        ("beta", "plus a number times what C was"),
-        ("scales", "with a factor for every row and every column"),
-        ("bias", "plus a number for every column"),
-    ):
-        parser.add_argument(f"--{name}", action="store_true", help=f"the product {what}")
-    parser.add_argument(
-        "--activation",
-        choices=tuple(ACTIVATIONS),
-        default="none",
-        help="what is done with each element of C last",
-    )
-    parser.set_defaults(tokens=None)
-    if shapes:
-        parser.add_argument(
-            "--tokens",
-            type=_numbers,
-            metavar="N,N",
-            help="rows of A for a model's shapes (default " + ",".join(map(str, TOKENS)) + ")",
-        )
-    parser.add_argument(
-        "--jobs", type=at_least(1), metavar="N", help="processes (default: one per core)"
-    )
-    parser.add_argument(
-        "--on",
-        choices=("local", "ray"),
-        default="local",
-        help="who times blocks: processes of this machine, or a Ray cluster (pipeloom[ray])",
-    )
-    parser.add_argument(
-        "--address", help="of the Ray cluster, for example auto; a local one is started without it"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=positive,
-        metavar="S",
-        help="stop after so long, with the best so far (every shape gets a first kernel)",
-    )
-    parser.add_argument(
-        "--close",
-        type=float,
-        default=CLOSE,
-        metavar="X",
-        help=f"stop where nothing left can be X times as fast (default {CLOSE}; 1 is exact)",
-    )
+
+
+USAGE = Usage(
+    "Find the best kernel of each matrix product without a GPU: rank every block by what the "
+    "units of the machine need at least, derive and simulate the few that could be best, and "
+    "stop when nothing left could be better. What was found is kept ($PIPELOOM_STORE, "
+    "~/.cache/pipeloom): a second run costs nothing, and one that was stopped or killed goes "
+    "on. Throughput is the model's (docs/tuning.md), not measured.",
+    (
+        SHAPES,
+        tuning(),
+        option("-o --output FILE", "write what --json prints to a file", type=Path),
+        option(
+            "--page FOLDER",
+            "write index.html: throughput, where the time goes, the search; and each kernel's "
+            "report beside it",
+            type=Path,
+        ),
+        option(
+            "--published FILE.jsonl",
+            "figures to show beside, a line each: m, n, k, dtype, chip, tflops (needs --page)",
+            type=Path,
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom tune 4096x4096x8192",
+        "pipeloom tune shapes.txt --target MI300X --dtype fp8",
+        "pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2 --page pages",
+    ),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -160,7 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_pages(found, arguments.page, figures)
     data = {"tuned": [one.to_dict() for one in found]}
     if arguments.output is not None:
-        write_file(arguments.output, json.dumps(data, indent=1, sort_keys=True) + "\n")
+        write_file(arguments.output, json_text(data))
     if arguments.json:
         print_json(data)
     else:
@@ -192,24 +180,15 @@ def tuning_options(arguments: argparse.Namespace, shapes: Sequence[str] = ()) ->
 @contextmanager
 def shown(arguments: argparse.Namespace, count: int) -> Iterator[Callable[[Step], None]]:
     """Shapes done, blocks timed, the best so far: a bar on a terminal, else lines now and then."""
-    console = TerminalConsole(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns,
-        console=console,
-        transient=True,
-        disable=arguments.quiet or not console.is_terminal,
-    ) as bar:
-        task = bar.add_task("ranking", total=count)
+    with bar(arguments, "ranking", count) as tell:
         doing("ranking blocks by what they need at least")
 
-        def tell(step: Step) -> None:
+        def tell_step(step: Step) -> None:
             best = "" if step.best is None else f": {summary(step.best)}"
             text = f"{step.done}/{step.problems} shapes, {step.timed} blocks timed{best}"
-            bar.update(task, completed=step.done, total=step.problems, description=text)
-            doing(text)
+            tell(text, step.done, step.problems)
 
-        yield tell
+        yield tell_step
 
 
 def summary(one: Tuned) -> str:
@@ -247,13 +226,3 @@ def table(found: list[Tuned]) -> str:
     kind = f"{found[0].problem.dtype}, {finish}" if finish else found[0].problem.dtype
     title = f"{found[0].chip}, {kind}: predicted, not measured"
     return "\n".join((title, *lines))
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or min(found) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers, as 1024,4096")
-    return found

@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 import argparse
-from types import MappingProxyType
 
-from pipeloom.cli.common import (
-    add_arch,
-    add_json,
-    add_source,
-    add_sync,
-    add_tile,
-    print_json,
-    say,
-    source_of,
-)
+from pipeloom.cli.common import print_json, say, source_of
+from pipeloom.cli.options import ARCH, JSON, Usage, flag, source, sync, tile
 from pipeloom.drive.judging import emit_note, judge
 from pipeloom.judge.verify import Status
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.verdict_text import render_verdict
 
-EXAMPLES = (
-    "pipeloom verify ping_pong",
-    "pipeloom verify ping_pong --tile 192x256x64 --sync repaired --reorder",
-    "pipeloom verify my.py:Name --json",
+USAGE = Usage(
+    "Check every wave, every region of LDS and every trip count under the memory "
+    "model of wait-counter machines. Exit code 0: PROVED. 3: TIMING, nothing orders two "
+    "accesses but the cost model's latencies keep them apart. 4: RACE.",
+    (
+        source(compiled=True),
+        tile(),
+        ARCH,
+        sync(),
+        flag(
+            "--counter-stall",
+            "assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
+            "oldest access is done, which then needs no wait; no vendor says so",
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom verify ping_pong",
+        "pipeloom verify ping_pong --tile 192x256x64 --sync repaired --reorder",
+        "pipeloom verify my.py:Name --json",
+    ),
+    codes={3: "TIMING", 4: "RACE"},
 )
-CODES = MappingProxyType({3: "TIMING", 4: "RACE"})
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Check every wave, every region of LDS and every trip count under the memory "
-        "model of wait-counter machines. Exit code 0: PROVED. 3: TIMING, nothing orders two "
-        "accesses but the cost model's latencies keep them apart. 4: RACE."
-    )
-    add_source(parser, compiled=True)
-    add_tile(parser)
-    add_arch(parser)
-    add_sync(parser)
-    parser.add_argument(
-        "--counter-stall",
-        action="store_true",
-        help="assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
-        "oldest access is done, which then needs no wait; no vendor says so",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import argparse
 
 from pipeloom import __version__
-from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.common import print_json
+from pipeloom.cli.options import JSON, Usage
 from pipeloom.drive.environment import versions
 
-EXAMPLES = ("pipeloom version", "pipeloom version --json")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = (
-        "Print the versions of pipeloom, of Python and of the packages that it runs on. "
-        "pipeloom doctor says whether they are all there."
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
+USAGE = Usage(
+    "Print the versions of pipeloom, of Python and of the packages that it runs on. "
+    "pipeloom doctor says whether they are all there.",
+    (JSON,),
+    examples=("pipeloom version", "pipeloom version --json"),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

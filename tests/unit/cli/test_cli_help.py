@@ -40,7 +40,7 @@ def test_every_help_has_examples_that_parse(name: str) -> None:
 def test_every_help_says_what_its_exit_codes_mean(name: str) -> None:
     told = _help(name).partition("\nexit codes:\n")[2]
     module = next(command.module for command in COMMANDS if command.name == name)
-    own = getattr(importlib.import_module(f"pipeloom.cli.{module}"), "CODES", {})
+    own = importlib.import_module(f"pipeloom.cli.{module}").USAGE.codes
     assert {int(code) for code in re.findall(r"^ +(\d+)  ", told, re.M)} == {*CODES, *own}
 
 
@@ -62,9 +62,9 @@ def test_what_is_said_of_exit_codes_is_what_verdicts_have() -> None:
     from pipeloom.judge.check.verdict import CheckStatus
     from pipeloom.judge.verify import Status
 
-    assert set(verify.CODES) == {status.exit_code for status in Status} - {0}
-    assert set(check.CODES) == {status.exit_code for status in CheckStatus} - {0}
-    assert set(run.CODES) == {run.WRONG_RESULT}
+    assert set(verify.USAGE.codes) == {status.exit_code for status in Status} - {0}
+    assert set(check.USAGE.codes) == {status.exit_code for status in CheckStatus} - {0}
+    assert set(run.USAGE.codes) == {run.WRONG_RESULT}
 
 
 @pytest.mark.parametrize(
