@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.write import Code, check_hazards, insert_wait_states
-from pipeloom.write.allocate import Value, allocate
+from pipeloom.write.allocate import LiveValue, allocate
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import LDS_DMA, M0, VCC, Bank, Instruction, Line, Operand, agpr, sgpr, vgpr
 
@@ -114,7 +114,7 @@ def test_no_nop_is_in_vain(seed: int, length: int, target: str) -> None:
 def test_values_that_are_live_together_never_share(
     drawn: list[tuple[int, frozenset[int], Bank]],
 ) -> None:
-    values = [Value(f"v{i}", bank, n, live) for i, (n, live, bank) in enumerate(drawn)]
+    values = [LiveValue(f"v{i}", bank, n, live) for i, (n, live, bank) in enumerate(drawn)]
     try:
         placed = allocate(values, target_for("gfx950"), waves=4)
     except RegisterLimitError:

@@ -6,11 +6,11 @@ import argparse
 from collections import Counter
 
 from pipeloom.cli.common import print_json
-from pipeloom.cli.options import JSON, Usage, flag, option
+from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.store import VARIABLE, Store
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Programs, timings and kernels that were found are kept, so that asking again costs "
     f"nothing. They lie in one file; ${VARIABLE} names its folder (default: "
     "~/.cache/pipeloom). Only the pipeloom that made an entry uses it, so after an update "

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.text import Text
 
 from pipeloom.cli.common import json_text, print_json, wrote
-from pipeloom.cli.options import JSON, Usage, option
+from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
@@ -24,7 +24,7 @@ from pipeloom.machine_code.launch_file import load_launch, template
 from pipeloom.show.check_text import render_check
 from pipeloom.show.console import TerminalConsole
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
     "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
     "only latencies keep accesses apart. 4: RACE, or wrong in every run. 6: NOT JUDGED.",

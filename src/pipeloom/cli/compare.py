@@ -6,7 +6,7 @@ import argparse
 import os
 
 from pipeloom.cli.common import check_ending, print_json, wrote
-from pipeloom.cli.options import JSON, LAUNCH, MACHINE, Usage, option, tile
+from pipeloom.cli.options import JSON, LAUNCH, MACHINE, CommandUsage, option, tile
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 from pipeloom.files import write_file
@@ -22,7 +22,7 @@ HINTS = (
 """What a hint of the library says, and how a variant spells it."""
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Simulate and verify each variant. A variant is a schedule's name, a spec, a "
     "compiled schedule or my.py:Name, and after a colon its settings: "
     "pipeloom compare ping_pong ping_pong:scheduling=identity ping_pong:sync=proven "

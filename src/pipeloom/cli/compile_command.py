@@ -6,14 +6,14 @@ import argparse
 import sys
 
 from pipeloom.cli.common import exit_code, opened, say, say_untiled, wrote
-from pipeloom.cli.options import ARCH, Usage, flag, option, source, sync, tile
+from pipeloom.cli.options import ARCH, CommandUsage, flag, option, source, sync, tile
 from pipeloom.drive.fixing import notes_of
 from pipeloom.files import write_file
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Derive order, waits, barriers, prologue, kernel and epilogue. Prints one "
     "line of summary; with --json or -o the whole compiled schedule (of a loop, the program), "
     "byte-stable.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeloom.cli.common import note_search, print_json, search_teller, source_of, wrote
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.options import CHIPS, JSON, Usage, option, source, tile
+from pipeloom.cli.options import CHIPS, JSON, CommandUsage, option, source, tile
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.certifying import Ended
 from pipeloom.drive.deriving import Derived, derive, unwoven
@@ -21,7 +21,7 @@ from pipeloom.files import write_file
 from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.plain import to_plain
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Weave a loop of loads, reads, products and vector ops from single instructions, in as "
     "many ways as a search tries; keep the fastest in simulation, prove it, and say how far "
     "it is from what the machine's units allow. Results are kept ($PIPELOOM_STORE, "

@@ -6,10 +6,10 @@ import argparse
 
 from pipeloom import __version__
 from pipeloom.cli.common import print_json
-from pipeloom.cli.options import JSON, Usage
+from pipeloom.cli.options import JSON, CommandUsage
 from pipeloom.drive.environment import State, examine
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Look at Python, the packages and their versions, the assembler (it assembles a kernel), "
     "HIP and its GPUs, the store and its size, and a browser. What only some commands need "
     "may be missing; the remedy is printed beside it.",

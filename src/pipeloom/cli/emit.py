@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom.cli.common import json_text, print_json, say, source_of
-from pipeloom.cli.options import JSON, SHAPE, Usage, flag, option, source, sync
+from pipeloom.cli.options import JSON, SHAPE, CommandUsage, flag, option, source, sync
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.drive.recorded_kernels import record_path
@@ -49,7 +49,7 @@ EMISSION = (
 )
 """What emitting commands share: source, target and types."""
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Emit the kernel with exactly the schedule's instructions, waits and barriers. Only "
     "proved schedules are emitted, so waits are derived anew here unless "
     "you say otherwise; a TIMING verdict needs --allow-timing, a RACE is never emitted. "

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 
 from pipeloom.cli.common import check_ending, exit_code, opened, print_json, wrote
-from pipeloom.cli.options import ARCH, JSON, Usage, option, source, tile
+from pipeloom.cli.options import ARCH, JSON, CommandUsage, option, source, tile
 from pipeloom.drive.exporting import Exported, export
 from pipeloom.errors import SpecError
 from pipeloom.files import write_file
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Write the loop of a matrix product on four waves (gemm_tile, a loop of your own, a "
     "program, a table) as an MFMA-indexed table (docs/tables.md), which verify, simulate and "
     "report take. What is derived is put in the form of a table: its order of MFMAs is kept. "

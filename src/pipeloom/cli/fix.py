@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import print_json, say, say_untiled, source_of, wrote
-from pipeloom.cli.options import ARCH, JSON, Usage, flag, option, source, tile
+from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, option, source, tile
 from pipeloom.drive.fixing import Fixed, FixJob, fix, notes_of
 from pipeloom.files import write_file
 
@@ -16,7 +16,7 @@ HINTS = (
 """What a hint of the library says, and what this command calls it."""
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Keep the work of a schedule, program or loop in its order; derive waits, or waits and "
     "barriers, anew from the dependences. Every proved form is simulated and the fastest "
     "taken: the barriers kept or derived, the fewest ops moved where the order cannot be "

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pipeloom.cli.common import print_json, wrote
-from pipeloom.cli.options import JSON, Usage, option
+from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.tune import exit_code, shown, tuning, tuning_options
 from pipeloom.cli.usage import at_least
 from pipeloom.tuning.calls import check_kernel_file, gemm
@@ -20,7 +20,7 @@ def _size(text: str) -> int:
     return at_least(1)(text)
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "The best kernel of a matrix product C[M, N] = op(A) @ op(B): tuned as pipeloom tune does, "
     "proved, and written as a code object or as assembly. "
     "Throughput is the model's, not measured.",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeloom.cli.common import exit_code, opened, print_json
-from pipeloom.cli.options import ARCH, JSON, Usage, flag, source, tile
+from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, source, tile
 from pipeloom.plain import to_plain
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole
@@ -29,7 +29,7 @@ ROLES: Mapping[OpRole, str] = MappingProxyType(
 )
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Show the dependence graph of one iteration. Edges of distance 0 order ops "
     "within it; '+1' marks a need from the iteration before, 'a' an anti-dependence.",
     (

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 from pipeloom.cli.common import print_json
-from pipeloom.cli.options import JSON, Usage, option
+from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.tune import SHAPES, exit_code, shown, table, tuning, tuning_options
 from pipeloom.cli.usage import check_folder, check_new_folder
 from pipeloom.tuning.calls import library
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Tune every shape and write the chosen code objects, a dispatch table (shape -> kernel), "
     "a C header with a launcher through HIP, and a Python module that takes anything with "
     "DLPack. A shape that is not in the table gets the kernel of the nearest that is. Nothing "

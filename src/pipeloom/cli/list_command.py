@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeloom.cli.common import print_json
-from pipeloom.cli.options import JSON, Usage
+from pipeloom.cli.options import JSON, CommandUsage
 from pipeloom.drive.loops import LOOPS
 from pipeloom.machine.chips import TARGETS as CHIPS
 from pipeloom.reference.schedules import SCHEDULES, summary
@@ -24,7 +24,7 @@ MIN_TEXT = 20
 PIPE = 10_000
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "List what is shipped.",
     (JSON,),
     examples=(

@@ -38,7 +38,7 @@ Options: TypeAlias = "Option | Sequence[Options]"
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class CommandUsage:
     """What a command takes, and what its help says."""
 
     description: str

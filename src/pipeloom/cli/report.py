@@ -12,7 +12,7 @@ from pipeloom.cli.options import (
     LAUNCH,
     MACHINE,
     PROBLEM,
-    Usage,
+    CommandUsage,
     option,
     source,
     sync,
@@ -25,7 +25,7 @@ from pipeloom.files import write_file
 from pipeloom.show.headers import no_loop_text
 from pipeloom.show.step_rows import pace
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Write one HTML file that needs no network: the simulated timeline of all "
     "waves, the dependence graph, LDS buffers over time, the verdict with its counterexample, "
     "the stalls and the knobs. Of a kernel that others wrote, with --launch, the page shows "

@@ -12,7 +12,7 @@ from rich.progress import track
 
 from pipeloom.cli.common import print_json, say
 from pipeloom.cli.emit import EMISSION, cost_line, emit_job
-from pipeloom.cli.options import JSON, REPEATED, Usage, flag, option
+from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import EmitJob
@@ -27,7 +27,7 @@ WRONG_RESULT = 5
 T = TypeVar("T", int, float)
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Emit and assemble the kernel, then run its machine code on the CPU: loads and "
     "LDS reads land at seeded random moments, waves interleave at random, whatever no wait "
     "guards is poison, and accesses that nothing orders are findings. Exit code 0 if every run "

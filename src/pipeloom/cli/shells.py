@@ -9,12 +9,12 @@ import shtab
 
 from pipeloom.cli.commands import EVERY, build_parser
 from pipeloom.cli.common import print_json
-from pipeloom.cli.options import JSON, Usage, option
+from pipeloom.cli.options import JSON, CommandUsage, option
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Print a script that completes commands, options and their values. Each shell reads it "
     "from the place in the examples when it starts (zsh: with ~/.zfunc in fpath).",
     (

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from pipeloom.cli.common import exit_code, opened, print_json
-from pipeloom.cli.options import ARCH, JSON, Usage, source, sync, tile
+from pipeloom.cli.options import ARCH, JSON, CommandUsage, source, sync, tile
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.judging import emit_note
 from pipeloom.reference.compiled import CompiledSchedule
@@ -15,7 +15,7 @@ from pipeloom.reference.words import Labels
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.terminal import render_program
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Show prologue, kernel and epilogue. A row is one MMA with everything issued "
     "since the previous one, in issue order: load A[1,0] k+1 is a global load of operand A "
     "into LDS stage 1, half 0, of the K tile one after the loop variable; frag a fragment "

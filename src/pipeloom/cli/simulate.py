@@ -14,7 +14,7 @@ from pipeloom.cli.options import (
     JSON,
     MACHINE,
     PROBLEM,
-    Usage,
+    CommandUsage,
     flag,
     grouped,
     option,
@@ -55,7 +55,7 @@ STREAM_HINTS = (
 """What a hint of the library says, and what this command calls it."""
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Run one workgroup on a model of one compute unit, built from public "
     "measurements (docs/performance-model.md says how far to trust it). A schedule without a "
     "tile shape is simulated for a bf16 tile. With --emitted, the instructions of the emitted "

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pipeloom.cli.bars import bar
 from pipeloom.cli.common import print_json, source_of
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.options import ARCH, JSON, Usage, flag, option, source
+from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, option, source
 from pipeloom.drive.solving import Report, SolveJob, check_budget, read_objectives, solve
 from pipeloom.errors import SpecError
 from pipeloom.order.modulo import Explanation, ModuloResult, Progress
@@ -20,7 +20,7 @@ from pipeloom.show.reservation import render_solution
 DEFAULT_TIME_LIMIT = 60.0
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Modulo scheduling: the least number of cycles per iteration that dependences, "
     "units, registers and LDS allow. Takes a schedule (gemm_tile has its depth derived; others "
     "are solved as declared) or a problem file (docs/modulo.md). Ctrl-C stops the search and "

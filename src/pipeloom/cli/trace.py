@@ -5,7 +5,17 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import check_ending, print_json, simulate_job
-from pipeloom.cli.options import EMITTED, JSON, LAUNCH, MACHINE, Usage, option, source, sync, tile
+from pipeloom.cli.options import (
+    EMITTED,
+    JSON,
+    LAUNCH,
+    MACHINE,
+    CommandUsage,
+    option,
+    source,
+    sync,
+    tile,
+)
 from pipeloom.drive.simulating import prepare
 from pipeloom.drive.timing_files import launched, time_start
 from pipeloom.files import write_file
@@ -15,7 +25,7 @@ SHOWN = 8
 """Iterations of a kernel file's main loop in a trace."""
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Write what pipeloom simulate computes as a trace: one track per wave and "
     "unit, arrows from every load to the wait that guarantees it; with --emitted of the "
     "emitted kernel, with --launch of the main loop of a kernel file. Open the file at "

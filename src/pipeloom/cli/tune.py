@@ -13,7 +13,7 @@ from typing import Any
 from pipeloom.cli.bars import bar
 from pipeloom.cli.common import json_text, print_json, wrote
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.options import JSON, Option, Options, Usage, flag, option
+from pipeloom.cli.options import JSON, CommandUsage, Option, Options, flag, option
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
 from pipeloom.declare.activations import ACTIVATIONS
@@ -103,7 +103,7 @@ def tuning(*, shapes: bool = True) -> Options:
     )
 
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Find the best kernel of each matrix product without a GPU: rank every block by what the "
     "units of the machine need at least, derive and simulate the few that could be best, and "
     "stop when nothing left could be better. What was found is kept ($PIPELOOM_STORE, "

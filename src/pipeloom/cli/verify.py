@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import print_json, say, source_of
-from pipeloom.cli.options import ARCH, JSON, Usage, flag, source, sync, tile
+from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, source, sync, tile
 from pipeloom.drive.judging import emit_note, judge
 from pipeloom.judge.verify import Status
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.verdict_text import render_verdict
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Check every wave, every region of LDS and every trip count under the memory "
     "model of wait-counter machines. Exit code 0: PROVED. 3: TIMING, nothing orders two "
     "accesses but the cost model's latencies keep them apart. 4: RACE.",

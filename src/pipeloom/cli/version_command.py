@@ -6,10 +6,10 @@ import argparse
 
 from pipeloom import __version__
 from pipeloom.cli.common import print_json
-from pipeloom.cli.options import JSON, Usage
+from pipeloom.cli.options import JSON, CommandUsage
 from pipeloom.drive.environment import versions
 
-USAGE = Usage(
+USAGE = CommandUsage(
     "Print the versions of pipeloom, of Python and of the packages that it runs on. "
     "pipeloom doctor says whether they are all there.",
     (JSON,),

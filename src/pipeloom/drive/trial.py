@@ -26,17 +26,17 @@ from pipeloom.judge.emulate import (
     CodeKernel,
     Defect,
     LaunchError,
-    SourceLine,
     Timing,
     load_code_object,
     run_kernel,
 )
 from pipeloom.machine.dtypes import DType
+from pipeloom.machine.source_lines import LineMap
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind
-from pipeloom.write import CodeObject, EmittedKernel
+from pipeloom.write import AssembledCode, EmittedKernel
 from pipeloom.write.launch import check_sizes, scalars_of
 from pipeloom.write.lower.arrays import stride_name
 
@@ -65,23 +65,19 @@ class Launchable:
     """The kernel as it was emitted."""
     kernel: CodeKernel
     """The kernel as it was loaded."""
-    line_map: dict[int, SourceLine]
+    line_map: LineMap
     """Where each instruction comes from, by byte offset."""
 
     @classmethod
-    def load(cls, emitted: EmittedKernel, code: CodeObject) -> Launchable:
-        """Load the code object and turn its line map into the emulator's.
+    def load(cls, emitted: EmittedKernel, code: AssembledCode) -> Launchable:
+        """Load the code object.
 
         Args:
             emitted: What ``emit`` returned.
             code: What ``assemble`` made of it.
         """
-        lines = {
-            offset: SourceLine(source.line, source.text, source.entry)
-            for offset, source in code.line_map.items()
-        }
         kernel = load_code_object(code.data).kernel(emitted.name)
-        return cls(emitted, replace(kernel, chip=emitted.resources.target), lines)
+        return cls(emitted, replace(kernel, chip=emitted.resources.target), code.line_map)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ class Trial:
 
 def run_program(
     emitted: EmittedKernel,
-    code: CodeObject | Launchable,
+    code: AssembledCode | Launchable,
     *,
     sizes: Mapping[str, int],
     seed: int = 0,

@@ -15,7 +15,7 @@ from pipeloom.machine_code.lowering import lower_line, read_line, values_of, wit
 from pipeloom.machine_code.pressure import live_counts
 from pipeloom.write import EmittedKernel
 from pipeloom.write.isa import Instruction as Line
-from pipeloom.write.isa import Provenance
+from pipeloom.write.isa import ServedStep
 
 
 def simulate_emitted(
@@ -89,7 +89,7 @@ def emitted_programs(
     return programs, trips.pop()
 
 
-def _placed(found: Instruction, source: Provenance | None) -> Instruction:
+def _placed(found: Instruction, source: ServedStep | None) -> Instruction:
     """The instruction with the step that it serves."""
     if source is None:
         return found

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeloom.errors import ConfigError
+from pipeloom.judge.emulate.scalar_ops import COMPARE, SOP2, signed
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.write.isa import SCC, Bank, Instruction, Label, Line, Operand, Register, Unit
+from pipeloom.machine.mnemonics import Pipe
+from pipeloom.write.isa import SCC, Bank, Instruction, Label, Line, Operand, Register
 
 MAX_STEPS = 5_000_000
 """Lines of one wave; beyond this a loop surely does not end."""
@@ -126,46 +128,15 @@ def _label(line: Instruction) -> str | None:
     return next((operand for operand in line.operands if isinstance(operand, str)), None)
 
 
-_Binary = Callable[[int, int], int]
-
-_SUMS: Mapping[str, _Binary] = MappingProxyType(
-    {"s_add_u32": operator.add, "s_sub_u32": operator.sub}
-)
-"""Results whose SCC is the carry: whatever does not fit 32 bits."""
-
-_LOGIC: Mapping[str, _Binary] = MappingProxyType(
+_OF_LANE_0: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
     {
-        "s_and_b32": operator.and_,
-        "s_or_b32": operator.or_,
-        "s_xor_b32": operator.xor,
-        "s_lshl_b32": lambda a, b: a << (b & 31),
-        "s_lshr_b32": lambda a, b: a >> (b & 31),
-        "s_bfe_u32": lambda a, b: (a >> (b & 31)) & ((1 << (b >> 16 & 127)) - 1),
-    }
-)
-"""Results whose SCC says that they are not zero."""
-
-_PLAIN: Mapping[str, _Binary] = MappingProxyType(
-    {
-        "s_add_i32": operator.add,
-        "s_sub_i32": operator.sub,
-        "s_mul_i32": operator.mul,
-        "s_mul_hi_u32": lambda a, b: a * b >> 32,
-        "s_min_u32": min,
-        "s_max_u32": max,
-        "s_min_i32": lambda a, b: min(a, b, key=_signed),
-        "s_max_i32": lambda a, b: max(a, b, key=_signed),
         "v_and_b32": operator.and_,
         "v_lshrrev_b32": lambda a, b: b >> (a & 31),
         "v_lshlrev_b32": lambda a, b: b << (a & 31),
         "v_add_u32": operator.add,
     }
 )
-"""Results whose SCC no branch has needed yet; it becomes unknown where there is one."""
-
-_COMPARES: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
-    {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "ge": operator.ge}
-)
+"""Vector instructions between a thread's number and its wave's."""
 
 
 class _Scalars:
@@ -197,7 +168,7 @@ class _Scalars:
 
     def execute(self, line: Instruction) -> None:
         """Update what the instruction writes; a result that cannot be computed is unknown."""
-        if line.opcode.unit is Unit.MFMA:
+        if line.opcode.unit is Pipe.MATRIX:
             return
         results = self._results(line)
         written = [
@@ -226,17 +197,14 @@ class _Scalars:
             return values
         if len(values) != 2 or (left := values[0]) is None or (right := values[1]) is None:
             return []
+        if name in SOP2:
+            return list(SOP2[name][-1](left, right))
         if name.startswith("s_cmp_"):
-            if name.endswith("i32"):
-                left, right = _signed(left), _signed(right)
-            return [int(_COMPARES[name[6:8]](left, right))]
-        if name in _SUMS:
-            result = _SUMS[name](left, right)
-            return [result, int(not 0 <= result < WORD)]
-        if name in _LOGIC:
-            result = _LOGIC[name](left, right) % WORD
-            return [result, int(result != 0)]
-        return [_PLAIN[name](left, right)] if name in _PLAIN else []
+            _, _, relation, kind = name.split("_")
+            if kind == "i32":
+                left, right = signed(left), signed(right)
+            return [int(COMPARE[relation](left, right))]
+        return [_OF_LANE_0[name](left, right)] if name in _OF_LANE_0 else []
 
     def _value(self, operand: Operand) -> int | None:
         if isinstance(operand, int):
@@ -244,7 +212,3 @@ class _Scalars:
         if isinstance(operand, Register) and operand.count == 1:
             return self._values.get((operand.bank, operand.index))
         return None
-
-
-def _signed(word: int) -> int:
-    return word - WORD if word >= WORD // 2 else word

@@ -3,7 +3,7 @@
 from pipeloom.machine.occupancy import Resources
 from pipeloom.write.addresses import advance_base
 from pipeloom.write.allocate import Allocation
-from pipeloom.write.assemble import CodeObject, assemble, assemble_text
+from pipeloom.write.assemble import AssembledCode, assemble, assemble_text
 from pipeloom.write.code import Code
 from pipeloom.write.faults import (
     AssemblyError,
@@ -14,7 +14,7 @@ from pipeloom.write.faults import (
 )
 from pipeloom.write.hazard_check import HazardFinding, check_hazards, require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
-from pipeloom.write.kernel import EmittedKernel, SourceLine
+from pipeloom.write.kernel import EmittedKernel
 from pipeloom.write.launch import Launch
 from pipeloom.write.launch_record import LAUNCH_FORMAT, launch_record
 from pipeloom.write.layout import (
@@ -32,9 +32,9 @@ __all__ = [
     "LAUNCH_FORMAT",
     "Allocation",
     "Argument",
+    "AssembledCode",
     "AssemblyError",
     "Code",
-    "CodeObject",
     "EmitError",
     "EmittedKernel",
     "GateError",
@@ -44,7 +44,6 @@ __all__ = [
     "Placing",
     "RegisterLimitError",
     "Resources",
-    "SourceLine",
     "TileLayout",
     "Writer",
     "advance_base",

@@ -1,6 +1,6 @@
 """Static register allocation: values with lifetimes get places that never clash.
 
-A ``Value`` is a run of registers that is live at some steps of the plan. Two values may share
+A ``LiveValue`` is a run of registers that is live at some steps of the plan. Two values may share
 registers where they are never live at the same step. Example: in the ping-pong schedule fragment
 A0 is dead before A1 is read, so both get the same registers; B0 and B1 overlap and do not.
 
@@ -21,7 +21,7 @@ SETUP = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class LiveValue:
     """A named run of registers and the steps at which it is live."""
 
     name: str
@@ -53,7 +53,10 @@ class Allocation:
 
 
 def allocate(
-    values: Sequence[Value], target: Target, waves: int, reserved: Mapping[Bank, int] | None = None
+    values: Sequence[LiveValue],
+    target: Target,
+    waves: int,
+    reserved: Mapping[Bank, int] | None = None,
 ) -> Allocation:
     """Place every value; raises ``RegisterLimitError`` naming what is live where it overflows.
 
@@ -94,7 +97,7 @@ def allocate(
 
 
 def _over(
-    values: Sequence[Value],
+    values: Sequence[LiveValue],
     places: Mapping[str, Register],
     banks: tuple[Bank, ...],
     used: int,

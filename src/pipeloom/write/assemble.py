@@ -23,7 +23,7 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -32,9 +32,10 @@ from typing import IO
 from pipeloom.errors import ConfigError
 from pipeloom.files import read_file, scratch_folder, write_file
 from pipeloom.machine.elf import read_sections
+from pipeloom.machine.source_lines import LineMap
 from pipeloom.write.directives import refuse_reaching
 from pipeloom.write.faults import AssemblyError
-from pipeloom.write.kernel import EmittedKernel, SourceLine
+from pipeloom.write.kernel import EmittedKernel
 
 LINE_SECTION = ".pipeloom.lines"
 MOST_SECONDS = 20
@@ -59,7 +60,7 @@ _DIAGNOSTIC = re.compile(r"k\.s:(\d+):(\d+): error: (.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class CodeObject:
+class AssembledCode:
     """A loadable code object."""
 
     name: str
@@ -68,11 +69,11 @@ class CodeObject:
     """The chip, as LLVM names it."""
     data: bytes
     """The ELF, as HIP and the emulator load it."""
-    line_map: Mapping[int, SourceLine]
+    line_map: LineMap
     """Byte offset in the kernel -> its source line."""
 
 
-def assemble(emitted: EmittedKernel) -> CodeObject:
+def assemble(emitted: EmittedKernel) -> AssembledCode:
     """Assemble and link; raises ``AssemblyError`` with line and entry where that fails.
 
     Args:
@@ -94,7 +95,7 @@ def assemble(emitted: EmittedKernel) -> CodeObject:
     lines = {
         offset: emitted.line_map[number] for offset, number in zip(offsets, numbers, strict=True)
     }
-    return CodeObject(emitted.name, emitted.target, data, MappingProxyType(lines))
+    return AssembledCode(emitted.name, emitted.target, data, MappingProxyType(lines))
 
 
 def _labelled(text: str, numbers: Sequence[int]) -> str:
@@ -104,9 +105,7 @@ def _labelled(text: str, numbers: Sequence[int]) -> str:
     return "\n".join(lines)
 
 
-def assemble_text(
-    text: str, target: str, line_map: Mapping[int, SourceLine] | None = None
-) -> bytes:
+def assemble_text(text: str, target: str, line_map: LineMap | None = None) -> bytes:
     """A code object from any assembly text for ``target``."""
     refuse_reaching(text)
     _check_tools()
@@ -139,7 +138,7 @@ def _check_tools() -> None:
         )
 
 
-def _run(arguments: list[str], place: Path, line_map: Mapping[int, SourceLine]) -> None:
+def _run(arguments: list[str], place: Path, line_map: LineMap) -> None:
     code, said = _limited(arguments, place)
     if code == 0:
         return

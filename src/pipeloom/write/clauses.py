@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeloom.write.isa import Instruction, Line, Unit, instruction
+from pipeloom.machine.mnemonics import Pipe
+from pipeloom.write.isa import Instruction, Line, instruction
 
 
 def break_clauses(lines: Sequence[Line]) -> Iterator[Line]:
@@ -26,7 +27,7 @@ def break_clauses(lines: Sequence[Line]) -> Iterator[Line]:
     clause: list[Instruction] = []
     for line in lines:
         if isinstance(line, Instruction):
-            if line.opcode.unit not in (Unit.VMEM, Unit.SMEM):
+            if line.opcode.unit not in (Pipe.MEMORY, Pipe.SMEM):
                 clause = []
             elif clause and line.opcode.unit is not clause[0].opcode.unit:
                 clause = [line]

@@ -1,7 +1,7 @@
 """A growing list of instructions, and the schedule entry that each one serves.
 
 code = Code()
-with code.serving(Provenance("kernel", 7, "MMA(0, 0)")):
+with code.serving(ServedStep("kernel", 7, "MMA(0, 0)")):
     code("v_mfma_f32_16x16x32_bf16", agpr(0, 4), vgpr(0, 4), vgpr(8, 4), agpr(0, 4))
 """
 
@@ -18,7 +18,7 @@ from pipeloom.write.isa import (
     Line,
     Opcode,
     Operand,
-    Provenance,
+    ServedStep,
     instruction,
     waitcnt,
 )
@@ -29,7 +29,7 @@ class Code:
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
-        self._provenance: Provenance | None = None
+        self._provenance: ServedStep | None = None
 
     def __call__(
         self, opcode: str | Opcode, *operands: Operand, modifiers: Iterable[str] = (), **fields: int
@@ -58,7 +58,7 @@ class Code:
         self.lines.append(Comment(text))
 
     @contextmanager
-    def serving(self, provenance: Provenance) -> Iterator[None]:
+    def serving(self, provenance: ServedStep) -> Iterator[None]:
         """Mark what is appended inside as serving a schedule entry."""
         outer, self._provenance = self._provenance, provenance
         try:

@@ -10,34 +10,23 @@ does not know is a finding too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from pipeloom.judge.wait_states import judge, read_assembly
+from pipeloom.judge.wait_states import Shortfall, judge, read_assembly
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.write.faults import HazardError
 
 
 @dataclass(frozen=True, slots=True)
-class HazardFinding:
-    """An instruction that issues too early, or (``missing`` is 0) that the judge cannot judge."""
+class HazardFinding(Shortfall):
+    """What the judge found, with the line of the text."""
 
-    line: int
-    text: str
-    missing: int
-    reason: str
-    register: str
-    source: str = ""
-    """Where the rule is written; see ``pipeloom.machine.cdna_waits``."""
+    line: int = 0
+    text: str = ""
 
     def __str__(self) -> str:
-        if not self.missing:
-            return f"line {self.line}: {self.text}: {self.reason}"
-        where = f" ({self.register})" if self.register else ""
-        return (
-            f"line {self.line}: {self.text} lacks {self.missing} wait state(s): {self.reason}"
-            f"{where}"
-        )
+        return f"line {self.line}: {self.text}{'' if self.missing else ':'} {self.describe()}"
 
 
 def check_hazards(text: str, target: Target | str) -> tuple[HazardFinding, ...]:
@@ -48,10 +37,8 @@ def check_hazards(text: str, target: Target | str) -> tuple[HazardFinding, ...]:
     program, entries = read_assembly(text)
     found = judge(program, target_for(target) if isinstance(target, str) else target, entries)
     return tuple(
-        HazardFinding(
-            program[f.at].place, program[f.at].text, f.missing, f.reason, f.register, f.source
-        )
-        for f in found
+        HazardFinding(**asdict(one), line=program[one.at].place, text=program[one.at].text)
+        for one in found
     )
 
 

@@ -19,21 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pipeloom.machine.mnemonics import Matrix, Traits, traits_of
+from pipeloom.machine.mnemonics import Matrix, Pipe, Traits, traits_of
 from pipeloom.machine.target import Target
 from pipeloom.machine.wait_rules import Danger, Use, WaitTable
-from pipeloom.write.isa import (
-    EXEC,
-    M0,
-    VCC,
-    Bank,
-    Instruction,
-    Label,
-    Line,
-    Register,
-    Unit,
-    instruction,
-)
+from pipeloom.write.isa import EXEC, M0, VCC, Bank, Instruction, Label, Line, Register, instruction
 
 MAX_NOP = 8
 """Wait states per s_nop; the field could hold 16 on gfx9, LLVM stays at 8."""
@@ -95,13 +84,13 @@ def _goes_on(first: Instruction, second: Instruction) -> bool:
     """
     if first.opcode is not second.opcode:
         return False
-    return first.opcode.unit is not Unit.MFMA or second.operands[_SRC_C] == first.operands[0]
+    return first.opcode.unit is not Pipe.MATRIX or second.operands[_SRC_C] == first.operands[0]
 
 
 def _touched(item: Instruction, traits: Traits) -> Iterator[tuple[Use, Registers]]:
     """The registers that an instruction touches, by the way it does."""
     unit, reads, writes = item.opcode.unit, item.reads, item.writes
-    if unit is Unit.MFMA:
+    if unit is Pipe.MATRIX:
         xdl = traits.matrix is Matrix.XDL
         yield Use.MATRIX_RESULT, writes[:1]
         yield Use.MATRIX_FACTOR, _registers(item.operands[1:_SRC_C] + item.operands[_SRC_C + 1 :])
@@ -110,15 +99,15 @@ def _touched(item: Instruction, traits: Traits) -> Iterator[tuple[Use, Registers
             _registers(item.operands[_SRC_C : _SRC_C + 1]),
         )
         yield Use.MATRIX, (_WHOLE,)
-    elif unit is Unit.VALU:
+    elif unit is Pipe.VALU:
         yield from _valu(item, traits)
-    elif unit in (Unit.LDS, Unit.VMEM):
+    elif unit in (Pipe.LDS, Pipe.MEMORY):
         yield Use.MEMORY_READ, tuple(r for r in reads if r.is_vector)
         yield Use.MEMORY_WRITE, writes
-        if unit is Unit.VMEM:
+        if unit is Pipe.MEMORY:
             yield Use.MEMORY_SCALAR_READ, (*(r for r in reads if not r.is_vector), EXEC)
             yield from _stored(item, traits)
-    elif unit is Unit.SALU and M0 in writes:
+    elif unit is Pipe.SALU and M0 in writes:
         yield Use.SALU_M0_WRITE, (_WHOLE,)
     if M0 in item.opcode.reads:
         yield Use.M0_READ, (_WHOLE,)
@@ -239,7 +228,7 @@ def _missing(lines: Sequence[Line], table: WaitTable, backwards: bool) -> dict[i
             behind_loop = far if any(p > at for p in before[at]) else behind_loop
             continue
         reach = table.longest if at <= far else table.near
-        if second.item.opcode.unit is Unit.MFMA:
+        if second.item.opcode.unit is Pipe.MATRIX:
             far = at + table.longest
         if not second.meets or (backwards and at > behind_loop):
             continue
@@ -269,7 +258,7 @@ def _predecessors(program: Sequence[Line]) -> list[list[int]]:
     """For each line, the lines that control can come from."""
     sources: dict[str, list[int]] = {}
     for at, line in enumerate(program):
-        if isinstance(line, Instruction) and line.opcode.unit is Unit.CONTROL:
+        if isinstance(line, Instruction) and line.opcode.unit is Pipe.CONTROL:
             for operand in line.operands:
                 if isinstance(operand, str):
                     sources.setdefault(operand, []).append(at)

@@ -21,6 +21,8 @@ from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.errors import InternalError
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.mnemonics import MNEMONICS, Pipe, expand
 
 
 class Bank(Enum):
@@ -112,18 +114,6 @@ Operand = Register | int | str
 """A register, an integer constant, or a label."""
 
 
-class Unit(Enum):
-    """Which pipe executes an instruction; hazards are between pipes."""
-
-    SALU = "salu"
-    SMEM = "smem"
-    VALU = "valu"
-    MFMA = "mfma"
-    LDS = "lds"
-    VMEM = "vmem"
-    CONTROL = "control"
-
-
 @dataclass(frozen=True, slots=True)
 class Opcode:
     """An instruction's signature.
@@ -134,7 +124,7 @@ class Opcode:
     """
 
     name: str
-    unit: Unit
+    unit: Pipe
     operands: tuple[str, ...]
     reads: tuple[Register, ...] = ()
     writes: tuple[Register, ...] = ()
@@ -148,96 +138,92 @@ def _table() -> dict[str, Opcode]:
     table: dict[str, Opcode] = {}
 
     def add(
-        unit: Unit,
         names: str,
         *operands: str,
         reads: tuple[Register, ...] = (),
         writes: tuple[Register, ...] = (),
     ) -> None:
         for name in names.split():
-            table[name] = Opcode(name, unit, operands, reads, writes)
+            table[name] = Opcode(name, MNEMONICS[name].unit, operands, reads, writes)
 
-    salu = Unit.SALU
-    add(salu, "s_mov_b32", "=sm1", "si1")
-    add(salu, "s_mov_b64", "=sc2", "si2")
-    add(salu, "s_or_b64", "=s2", "s2", "s2", writes=(SCC,))
+    add("s_mov_b32", "=sm1", "si1")
+    add("s_mov_b64", "=sc2", "si2")
+    add("s_or_b64", "=s2", "s2", "s2", writes=(SCC,))
     arithmetic = "s_add_u32 s_sub_u32 s_add_i32 s_sub_i32"
-    add(salu, arithmetic, "=sm1", "si1", "si1", writes=(SCC,))
-    add(salu, "s_addc_u32 s_subb_u32", "=s1", "si1", "si1", reads=(SCC,), writes=(SCC,))
+    add(arithmetic, "=sm1", "si1", "si1", writes=(SCC,))
+    add("s_addc_u32 s_subb_u32", "=s1", "si1", "si1", reads=(SCC,), writes=(SCC,))
     bitwise = "s_and_b32 s_or_b32 s_xor_b32 s_lshl_b32 s_lshr_b32 s_bfe_u32 s_min_u32 s_max_u32 "
     bitwise += "s_max_i32 s_min_i32"
-    add(salu, bitwise, "=sm1", "si1", "si1", writes=(SCC,))
-    add(salu, "s_mul_i32 s_mul_hi_u32", "=s1", "si1", "si1")
-    add(salu, "s_cselect_b32", "=s1", "si1", "si1", reads=(SCC,))
+    add(bitwise, "=sm1", "si1", "si1", writes=(SCC,))
+    add("s_mul_i32 s_mul_hi_u32", "=s1", "si1", "si1")
+    add("s_cselect_b32", "=s1", "si1", "si1", reads=(SCC,))
     compares = "s_cmp_eq_u32 s_cmp_lg_u32 s_cmp_lt_u32 s_cmp_ge_u32 s_cmp_lt_i32 s_cmp_ge_i32"
-    add(salu, compares, "si1", "si1", writes=(SCC,))
+    add(compares, "si1", "si1", writes=(SCC,))
 
-    add(Unit.SMEM, "s_load_dword", "=s1", "s2", "i")
-    add(Unit.SMEM, "s_load_dwordx2", "=s2", "s2", "i")
-    add(Unit.SMEM, "s_load_dwordx4", "=s4", "s2", "i")
+    add("s_load_dword", "=s1", "s2", "i")
+    add("s_load_dwordx2", "=s2", "s2", "i")
+    add("s_load_dwordx4", "=s4", "s2", "i")
 
-    control = Unit.CONTROL
-    add(control, "s_barrier s_endpgm")
-    add(control, "s_nop s_setprio", "i")
-    add(control, "s_waitcnt")
-    add(control, "s_branch", "l")
-    add(control, "s_cbranch_scc0 s_cbranch_scc1", "l", reads=(SCC,))
+    add("s_barrier s_endpgm")
+    add("s_nop s_setprio", "i")
+    add("s_waitcnt")
+    add("s_branch", "l")
+    add("s_cbranch_scc0 s_cbranch_scc1", "l", reads=(SCC,))
 
-    valu = Unit.VALU
-    add(valu, "v_mov_b32", "=v1", "svi1")
+    add("v_mov_b32", "=v1", "svi1")
     binary = (
         "v_add_f32 v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
         "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32 v_max_f32 v_min_f32 v_mul_u32_u24 "
         "v_mul_f32 v_cvt_pk_fp8_f32 v_cvt_pk_bf8_f32 v_min_u32"
     )
-    add(valu, binary, "=v1", "svi1", "svi1")
+    add(binary, "=v1", "svi1", "svi1")
     ternary = (
         "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32 "
         "v_max3_f32 v_min3_f32"
     )
-    add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
-    add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")
-    add(valu, "v_cvt_f32_fp8 v_cvt_f32_bf8", "=v1", "svi1")
-    add(valu, "v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32", "=v1", "svi1")
-    add(valu, "v_readfirstlane_b32", "=s1", "v1")
+    add(ternary, "=v1", "svi1", "svi1", "svi1")
+    add("v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")
+    add("v_cvt_f32_fp8 v_cvt_f32_bf8", "=v1", "svi1")
+    add("v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32", "=v1", "svi1")
+    add("v_readfirstlane_b32", "=s1", "v1")
     add(
-        valu,
         "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32 v_cmp_le_i32",
         "=cs2",
         "svi1",
         "svi1",
     )
-    add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
+    add("v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
     # Both are read as well; the hazard pass looks at what permlanes read and write together.
-    add(valu, "v_permlane16_swap_b32 v_permlane32_swap_b32", "=v1", "=v1")
-    add(valu, "v_accvgpr_read_b32", "=v1", "a1")
-    add(valu, "v_accvgpr_write_b32", "=a1", "vi1")
+    add("v_permlane16_swap_b32 v_permlane32_swap_b32", "=v1", "=v1")
+    add("v_accvgpr_read_b32", "=v1", "a1")
+    add("v_accvgpr_write_b32", "=a1", "vi1")
 
     for name, words in (("b32", 1), ("b64", 2), ("b128", 4)):
-        add(Unit.LDS, f"ds_read_{name}", f"=va{words}", "v1")
-        add(Unit.LDS, f"ds_write_{name}", "v1", f"va{words}")
-    add(Unit.LDS, "ds_read_b64_tr_b16 ds_read_b64_tr_b8", "=v2", "v1")
-    add(Unit.LDS, "ds_read_u16 ds_read_u8", "=v1", "v1")
-    add(Unit.LDS, "ds_swizzle_b32", "=v1", "v1")
-    add(Unit.LDS, "ds_bpermute_b32", "=v1", "v1", "v1")
+        add(f"ds_read_{name}", f"=va{words}", "v1")
+        add(f"ds_write_{name}", "v1", f"va{words}")
+    add("ds_read_b64_tr_b16 ds_read_b64_tr_b8", "=v2", "v1")
+    add("ds_read_u16 ds_read_u8", "=v1", "v1")
+    add("ds_swizzle_b32", "=v1", "v1")
+    add("ds_bpermute_b32", "=v1", "v1", "v1")
     for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):
-        add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
-        add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
-    add(Unit.VMEM, "buffer_load_ushort buffer_load_ubyte", "=va1", "v1", "s4", "si1")
+        add(f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
+        add(f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
+    add("buffer_load_ushort buffer_load_ubyte", "=va1", "v1", "s4", "si1")
     for name in ("byte", "short"):
         stores = f"buffer_store_{name} buffer_store_{name}_d16_hi"
-        add(Unit.VMEM, stores, "va1", "v1", "s4", "si1")
+        add(stores, "va1", "v1", "s4", "si1")
     for key in LDS_DMA_BY_BYTES.values():
         name = key.split()[0]
-        table[key] = Opcode(name, Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=())
+        table[key] = Opcode(name, Pipe.MEMORY, ("v1", "s4", "si1"), reads=(M0,), writes=())
 
     # Moved by no pass: what stands behind it depends on it.
-    table["s_mov_b64 exec"] = Opcode("s_mov_b64 exec,", control, ("si2",), writes=(EXEC,))
+    table["s_mov_b64 exec"] = Opcode("s_mov_b64 exec,", Pipe.CONTROL, ("si2",), writes=(EXEC,))
 
-    for name, passes, a_words, d_words in MFMA_SHAPES:
-        operands = [f"=va{d_words}", f"va{a_words}", f"va{a_words}", f"vai{d_words}"]
-        operands += ["v1", "v1"] if "_scale_" in name else []
-        table[name] = Opcode(name.split()[0], Unit.MFMA, tuple(operands), passes=passes)
+    for pattern in MATRIX_OPCODES.split():
+        for name in expand(pattern):
+            table[name] = _matrix_opcode(name, narrow=False)
+            if name.endswith("f8f6f4"):
+                table[f"{name} {NARROW}"] = _matrix_opcode(name, narrow=True)
     return table
 
 
@@ -247,37 +233,32 @@ LDS_DMA = "buffer_load_dwordx4 lds"
 LDS_DMA_BY_BYTES: Mapping[int, str] = MappingProxyType({4: "buffer_load_dword lds", 16: LDS_DMA})
 """The LDS-DMA load by the bytes that it moves per lane; gfx942 has the narrow one only."""
 
-MFMA_SHAPES = (
-    # name, passes of 4 cycles, registers of A and B, registers of C and D.
-    # Passes: AMD matrix instruction calculator (gfx942); LLVM's gfx950 scheduling model.
-    ("v_mfma_f32_16x16x16_bf16", 4, 2, 4),
-    ("v_mfma_f32_16x16x16_f16", 4, 2, 4),
-    ("v_mfma_f32_32x32x8_bf16", 8, 2, 16),
-    ("v_mfma_f32_32x32x8_f16", 8, 2, 16),
-    *(
-        (f"v_mfma_f32_{shape}_{a}_{b}", passes, 2, results)
-        for shape, passes, results in (("16x16x32", 4, 4), ("32x32x16", 8, 16))
-        for a in ("fp8", "bf8")
-        for b in ("fp8", "bf8")
-    ),
-    ("v_mfma_f32_16x16x32_bf16", 4, 4, 4),
-    ("v_mfma_f32_16x16x32_f16", 4, 4, 4),
-    ("v_mfma_f32_32x32x16_bf16", 8, 4, 16),
-    ("v_mfma_f32_32x32x16_f16", 8, 4, 16),
-    ("v_mfma_f32_16x16x128_f8f6f4", 8, 8, 4),
-    ("v_mfma_f32_32x32x64_f8f6f4", 16, 8, 16),
-    # Of these the type behind the name decides the rest, with block scales and without.
-    ("v_mfma_f32_16x16x128_f8f6f4 fp4", 4, 4, 4),
-    ("v_mfma_f32_32x32x64_f8f6f4 fp4", 8, 4, 16),
-    ("v_mfma_scale_f32_16x16x128_f8f6f4", 8, 8, 4),
-    ("v_mfma_scale_f32_32x32x64_f8f6f4", 16, 8, 16),
-    ("v_mfma_scale_f32_16x16x128_f8f6f4 fp4", 4, 4, 4),
-    ("v_mfma_scale_f32_32x32x64_f8f6f4 fp4", 8, 4, 16),
-)
+MATRIX_OPCODES = """
+v_mfma_f32_16x16x{16|32}_{bf16|f16} v_mfma_f32_32x32x{8|16}_{bf16|f16}
+v_mfma_f32_{16x16x32|32x32x16}_{fp8|bf8}_{fp8|bf8}
+v_mfma_{|scale_}f32_{16x16x128|32x32x64}_f8f6f4
+"""
+_ELEMENT_BITS = {"bf16": 16, "f16": 16, "fp8": 8, "bf8": 8, "f8f6f4": 8}
+NARROW = "fp4"
+"""Behind the name of an f8f6f4 instruction: its form for 4-bit elements, of half the registers and
+passes."""
+
+
+def _matrix_opcode(name: str, narrow: bool) -> Opcode:
+    """A and B by the bits of their elements, C and D in f32, shared out among the lanes."""
+    shape = next(part for part in name.split("_") if "x" in part)
+    m, n, k = (int(size) for size in shape.split("x"))
+    bits, passes = _ELEMENT_BITS[name.rpartition("_")[2]], MNEMONICS[name].passes
+    if narrow:
+        bits, passes = bits // 2, passes // 2
+    factor, result = m * k * bits // (WAVE_LANES * 32), m * n // WAVE_LANES
+    scales = ("v1", "v1") if "_scale_" in name else ()
+    operands = (f"=va{result}", f"va{factor}", f"va{factor}", f"vai{result}", *scales)
+    return Opcode(name, Pipe.MATRIX, operands, passes=passes)
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
+class ServedStep:
     """The step of a group that an instruction serves; ``slot`` is -1 for the kernel's own."""
 
     section: str
@@ -297,7 +278,7 @@ class Instruction:
     opcode: Opcode
     operands: tuple[Operand, ...]
     modifiers: str = ""
-    provenance: Provenance | None = None
+    provenance: ServedStep | None = None
 
     def __str__(self) -> str:
         text = self.opcode.name
@@ -399,7 +380,7 @@ def _fits(code: str, operand: Operand) -> bool:
 def instruction(
     opcode: str | Opcode,
     *operands: Operand,
-    provenance: Provenance | None = None,
+    provenance: ServedStep | None = None,
     modifiers: Iterable[str] = (),
     **fields: int,
 ) -> Instruction:
@@ -419,7 +400,7 @@ def instruction(
 
 
 def waitcnt(
-    vm: int | None = None, lgkm: int | None = None, provenance: Provenance | None = None
+    vm: int | None = None, lgkm: int | None = None, provenance: ServedStep | None = None
 ) -> Instruction:
     """``s_waitcnt`` on one or both counters; a counter left out is not waited for."""
     words = [f"vmcnt({vm})"] if vm is not None else []

@@ -8,30 +8,18 @@ emitted.launch.grid(sizes), emitted.block
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.occupancy import Resources
+from pipeloom.machine.source_lines import LineMap, SourceLine
 from pipeloom.notebook import fragment
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.isa import Instruction, Line
 from pipeloom.write.launch import Launch
 from pipeloom.write.text import Argument
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """Where an instruction comes from."""
-
-    line: int
-    """The line of the assembly, from 1."""
-    text: str
-    """The instruction."""
-    entry: str | None
-    """The step that it serves, in words; None for the frame around them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +38,7 @@ class EmittedKernel:
     """The verdict that allowed it."""
     text: str
     """The assembly."""
-    line_map: Mapping[int, SourceLine]
+    line_map: LineMap
     """Line number (from 1) -> the instruction on it."""
     lines: tuple[Line, ...]
     """The assembly as instructions."""
@@ -98,7 +86,7 @@ class EmittedKernel:
         return self.launch.step
 
 
-def line_map(lines: tuple[Line, ...], numbers: list[int]) -> Mapping[int, SourceLine]:
+def line_map(lines: tuple[Line, ...], numbers: list[int]) -> LineMap:
     """Line of the text -> its instruction."""
     return MappingProxyType(
         {

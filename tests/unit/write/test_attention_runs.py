@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from evidence.attention_runs import PAGE, Variant, run_variant
 from pipeloom.drive.trial import Launchable
+from pipeloom.machine.mnemonics import Pipe
 from pipeloom.write import assemble, emit_program
-from pipeloom.write.isa import Instruction, Unit
+from pipeloom.write.isa import Instruction
 
 
 def test_hard_data_within_twice_the_error_in_order() -> None:
@@ -16,7 +17,7 @@ def test_hard_data_within_twice_the_error_in_order() -> None:
     assert (found.wrong, found.findings, found.spoilt) == (0, 0, 0), found
     served: dict[str, list[str]] = {}
     for line in emitted.lines:
-        if not isinstance(line, Instruction) or line.opcode.unit is not Unit.VALU:
+        if not isinstance(line, Instruction) or line.opcode.unit is not Pipe.VALU:
             continue
         if line.provenance is not None and line.provenance.what == "keep":
             served.setdefault(str(line.provenance), []).append(line.opcode.name)

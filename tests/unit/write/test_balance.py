@@ -7,22 +7,13 @@ from random import Random
 import pytest
 
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.mnemonics import Pipe
 from pipeloom.write.code import Code
-from pipeloom.write.isa import (
-    SCC,
-    Instruction,
-    Label,
-    Line,
-    Opcode,
-    Register,
-    Unit,
-    sgpr,
-    vgpr,
-)
+from pipeloom.write.isa import SCC, Instruction, Label, Line, Opcode, Register, sgpr, vgpr
 from pipeloom.write.lower.balance import balance
 
 MFMA = "v_mfma_f32_16x16x32_bf16"
-EXP = Opcode("v_exp_f32", Unit.VALU, ("=v1", "v1"))
+EXP = Opcode("v_exp_f32", Pipe.VALU, ("=v1", "v1"))
 
 
 def mfma(code: Code, result: int, a: int = 0, b: int = 4) -> None:
@@ -34,7 +25,7 @@ def between(lines: list[Line]) -> list[list[str]]:
     found: list[list[str]] = [[]]
     for line in lines:
         if isinstance(line, Instruction):
-            found.append([]) if line.opcode.unit is Unit.MFMA else None
+            found.append([]) if line.opcode.unit is Pipe.MATRIX else None
             found[-1].append(line.opcode.name)
     return found
 
@@ -132,7 +123,7 @@ def _meaning(lines: list[Line], taken: bool) -> tuple[object, ...]:
             if name == "s_waitcnt":
                 values |= pending
                 pending = {}
-            elif line.opcode.unit is Unit.LDS:
+            elif line.opcode.unit is Pipe.LDS:
                 brought = (trip, sum(isinstance(x, tuple) and x[0] == "read" for x in happened))
                 happened.append(("read", *reads))
                 pending |= {
@@ -140,7 +131,7 @@ def _meaning(lines: list[Line], taken: bool) -> tuple[object, ...]:
                 }
                 values |= {key: ("unknown", brought) for r in line.writes for key in _keys(r)}
                 continue
-            elif line.opcode.unit in (Unit.CONTROL, Unit.MFMA) or SCC in line.opcode.reads:
+            elif line.opcode.unit in (Pipe.CONTROL, Pipe.MATRIX) or SCC in line.opcode.reads:
                 happened.append((name, *reads))
             if name.startswith("s_cbranch") and taken:
                 skip = str(line.operands[0])

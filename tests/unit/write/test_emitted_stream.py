@@ -19,13 +19,14 @@ from pipeloom.judge.emulate import decode_kernel
 from pipeloom.judge.simulate import Instruction, Kind
 from pipeloom.judge.simulate.issued import wave_programs
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.mnemonics import Pipe
 from pipeloom.machine_code import emitted_programs, simulate_emitted, walk_wave
 from pipeloom.machine_code.emitted import _arguments
 from pipeloom.machine_code.lowering import lower_line, read_line
 from pipeloom.program import Barrier
 from pipeloom.write import EmitError
 from pipeloom.write.code import Code
-from pipeloom.write.isa import Opcode, Unit, instruction, sgpr, vgpr
+from pipeloom.write.isa import Opcode, instruction, sgpr, vgpr
 from tests.unit.write.kernels import Shape, built_program, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "performance-model.md"
@@ -212,7 +213,7 @@ def test_of_two_loops_the_longer_one_is_the_loop(first: int, second: int) -> Non
 
 
 def test_an_instruction_without_a_model_is_refused() -> None:
-    image = Opcode("image_load", Unit.VMEM, ("v1", "v1", "s4", "si1"))
+    image = Opcode("image_load", Pipe.MEMORY, ("v1", "v1", "s4", "si1"))
     line = instruction(image, vgpr(0), vgpr(1), sgpr(4, 4), 0)
     with pytest.raises(ConfigError, match="does not model 'image_load"):
         lower_line(read_line(line), GFX950)

@@ -9,6 +9,7 @@ import pytest
 
 from pipeloom.drive.trial import Launchable
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.mnemonics import Pipe
 from pipeloom.write import Code, HazardError, check_hazards, insert_wait_states, require_no_hazards
 from pipeloom.write.isa import (
     EXEC,
@@ -19,7 +20,6 @@ from pipeloom.write.isa import (
     Line,
     Opcode,
     Register,
-    Unit,
     agpr,
     instruction,
     sgpr,
@@ -154,19 +154,19 @@ def test_each_rule(build: Callable[[Code], None], cdna3: int, cdna4: int, target
     assert check_hazards(text_of(filled), target) == ()
 
 
-def _op(name: str, unit: Unit, *operands: str, **implied: tuple[Register, ...]) -> Opcode:
+def _op(name: str, unit: Pipe, *operands: str, **implied: tuple[Register, ...]) -> Opcode:
     return Opcode(name, unit, operands, implied.get("reads", ()), implied.get("writes", ()))
 
 
-EXP = _op("v_exp_f32", Unit.VALU, "=v1", "v1")
-DOT = _op("v_dot2_f32_f16", Unit.VALU, "=v1", "v1", "v1", "v1")
-PERMLANE = _op("v_permlane32_swap_b32", Unit.VALU, "=v1", "=v1")
-READLANE = _op("v_readlane_b32", Unit.VALU, "=s1", "v1", "s1")
-WRITELANE = _op("v_writelane_b32", Unit.VALU, "=v1", "s1", "s1")
-CMPX = _op("v_cmpx_gt_u32", Unit.VALU, "=c2", "v1", "v1", writes=(EXEC,))
-DIV_FMAS = _op("v_div_fmas_f32", Unit.VALU, "=v1", "v1", "v1", "v1", reads=(VCC,))
-GLOBAL_STORE = _op("global_store_dwordx4", Unit.VMEM, "v2", "v4", "s2")
-FMA16 = _op("v_fma_f16", Unit.VALU, "=v1", "v1", "v1", "v1")
+EXP = _op("v_exp_f32", Pipe.VALU, "=v1", "v1")
+DOT = _op("v_dot2_f32_f16", Pipe.VALU, "=v1", "v1", "v1", "v1")
+PERMLANE = _op("v_permlane32_swap_b32", Pipe.VALU, "=v1", "=v1")
+READLANE = _op("v_readlane_b32", Pipe.VALU, "=s1", "v1", "s1")
+WRITELANE = _op("v_writelane_b32", Pipe.VALU, "=v1", "s1", "s1")
+CMPX = _op("v_cmpx_gt_u32", Pipe.VALU, "=c2", "v1", "v1", writes=(EXEC,))
+DIV_FMAS = _op("v_div_fmas_f32", Pipe.VALU, "=v1", "v1", "v1", "v1", reads=(VCC,))
+GLOBAL_STORE = _op("global_store_dwordx4", Pipe.MEMORY, "v2", "v4", "s2")
+FMA16 = _op("v_fma_f16", Pipe.VALU, "=v1", "v1", "v1", "v1")
 MOVE, FIRST_LANE = "v_mov_b32", "v_readfirstlane_b32"
 HIGH = ["op_sel:[0,0,0,1]"]
 EXTENSIONS: list[tuple[Instruction, Instruction, int]] = [

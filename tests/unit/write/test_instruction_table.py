@@ -12,7 +12,7 @@ from pipeloom.write.isa import (
     OPCODES,
     VCC,
     Operand,
-    Provenance,
+    ServedStep,
     agpr,
     instruction,
     sgpr,
@@ -83,7 +83,7 @@ def test_what_an_instruction_reads_and_writes() -> None:
 
 def test_instructions_remember_whom_they_serve() -> None:
     code = Code()
-    entry = Provenance("kernel", 7, "MMA(0, 0)")
+    entry = ServedStep("kernel", 7, "MMA(0, 0)")
     with code.serving(entry):
         made = code("s_nop", 0)
     assert made.provenance == entry

@@ -9,7 +9,7 @@ import pytest
 from pipeloom.drive.trial import Launchable
 from pipeloom.machine.chips import target_for
 from pipeloom.write import RegisterLimitError, Resources
-from pipeloom.write.allocate import Value, allocate
+from pipeloom.write.allocate import LiveValue, allocate
 from pipeloom.write.isa import Bank
 
 GFX950 = target_for("gfx950")
@@ -17,9 +17,9 @@ GFX950 = target_for("gfx950")
 
 def test_values_that_never_meet_share_registers() -> None:
     values = [
-        Value("a", Bank.VECTOR, 8, frozenset({0, 1})),
-        Value("b", Bank.VECTOR, 4, frozenset({1, 2})),
-        Value("c", Bank.VECTOR, 8, frozenset({2, 3})),
+        LiveValue("a", Bank.VECTOR, 8, frozenset({0, 1})),
+        LiveValue("b", Bank.VECTOR, 4, frozenset({1, 2})),
+        LiveValue("c", Bank.VECTOR, 8, frozenset({2, 3})),
     ]
     placed = allocate(values, GFX950, waves=8)
     assert placed["a"] == placed["c"]
@@ -29,9 +29,9 @@ def test_values_that_never_meet_share_registers() -> None:
 
 def test_over_the_limit_names_what_is_live_where() -> None:
     values = [
-        Value("accumulators", Bank.ACCUMULATOR, 128, frozenset({0, 1, 2})),
-        Value("A0", Bank.VECTOR, 100, frozenset({0, 1})),
-        Value("B0", Bank.VECTOR, 60, frozenset({1, 2})),
+        LiveValue("accumulators", Bank.ACCUMULATOR, 128, frozenset({0, 1, 2})),
+        LiveValue("A0", Bank.VECTOR, 100, frozenset({0, 1})),
+        LiveValue("B0", Bank.VECTOR, 60, frozenset({1, 2})),
     ]
     allocate(values, GFX950, waves=4)
     with pytest.raises(RegisterLimitError, match="288 vector and accumulator registers") as caught:
@@ -42,7 +42,7 @@ def test_over_the_limit_names_what_is_live_where() -> None:
 
 
 def test_one_file_over_its_own_limit() -> None:
-    values = [Value("big", Bank.VECTOR, 300, frozenset({0}))]
+    values = [LiveValue("big", Bank.VECTOR, 300, frozenset({0}))]
     with pytest.raises(RegisterLimitError, match="300 vector registers are needed"):
         allocate(values, GFX950, waves=4)
 

@@ -12,7 +12,7 @@ from pipeloom.judge.emulate.loader import (
     load_code_object,
 )
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess, Observer
-from pipeloom.judge.emulate.observed import Defect, DefectKind, LineMap, SourceLine
+from pipeloom.judge.emulate.observed import Defect, DefectKind
 from pipeloom.judge.emulate.pending import Directed, Timing
 from pipeloom.judge.emulate.traps import (
     CodeObjectError,
@@ -43,7 +43,6 @@ __all__ = [
     "Pitched",
     "PlacedArg",
     "RunResult",
-    "SourceLine",
     "StepLimitError",
     "Timing",
     "UnsupportedInstructionError",

@@ -26,7 +26,7 @@ from pipeloom.judge.emulate.lds_shadow import LocalMemory
 from pipeloom.judge.emulate.limits import check_block, check_descriptor, check_registers
 from pipeloom.judge.emulate.loader import CodeKernel, CodeObject
 from pipeloom.judge.emulate.observe import Observer
-from pipeloom.judge.emulate.observed import Defect, LineMap
+from pipeloom.judge.emulate.observed import Defect
 from pipeloom.judge.emulate.pending import Directed, Timing
 from pipeloom.judge.emulate.register_numbers import FLAT_SCRATCH, LANES, VGPR, lane_mask
 from pipeloom.judge.emulate.step import MicroOp
@@ -34,6 +34,7 @@ from pipeloom.judge.emulate.traps import EmulateError, LaunchError, UnsupportedI
 from pipeloom.judge.emulate.wait_states import hazard_findings
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave
 from pipeloom.judge.emulate.workgroup import DefectLog, EnoughFindingsError, Workgroup
+from pipeloom.machine.source_lines import LineMap
 
 _PRELOAD_SKIP = 256
 """With preloaded kernarg SGPRs the entry skips the compatibility loads (LLVM AMDGPUUsage)."""

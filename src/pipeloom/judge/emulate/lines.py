@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.loader import CodeKernel
-from pipeloom.judge.emulate.observed import SourceLine
 from pipeloom.judge.emulate.traps import EmulateError
+from pipeloom.machine.source_lines import SourceLine
 
 _COMMENT = re.compile(r"//.*|;.*|/\*.*?\*/")
 _LABEL = re.compile(r"^\s*[\w.$@]+:")

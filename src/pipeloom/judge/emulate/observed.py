@@ -9,9 +9,10 @@ and, where there is one, the instruction that caused it (the ds_read that was ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+
+from pipeloom.machine.source_lines import SourceLine
 
 
 class DefectKind(Enum):
@@ -35,22 +36,6 @@ class DefectKind(Enum):
     """The kernel executed s_trap."""
     WAIT_STATES = "wait-states"
     """Too few instructions, or s_nop, where no interlock covers a dependence (``wait_states``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """Where one instruction came from: a line of assembly and the schedule entry it serves."""
-
-    line: int
-    """The line of the assembly, from 1."""
-    text: str = ""
-    """The instruction."""
-    entry: str | None = None
-    """The step that it serves, in words; None for the frame around them."""
-
-
-LineMap = Mapping[int, SourceLine]
-"""Byte offset of an instruction from the kernel's first, to its source line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,7 @@ from pipeloom.judge.emulate.global_memory import GlobalMemory
 from pipeloom.judge.emulate.lds_shadow import LocalMemory
 from pipeloom.judge.emulate.matrix_batch import carry_out
 from pipeloom.judge.emulate.observe import Observer
-from pipeloom.judge.emulate.observed import (
-    Defect,
-    DefectKind,
-    LineMap,
-    SourceLine,
-    describe_place,
-)
+from pipeloom.judge.emulate.observed import Defect, DefectKind, describe_place
 from pipeloom.judge.emulate.pending import (
     COUNTER_LIMIT,
     Delays,
@@ -36,6 +30,7 @@ from pipeloom.judge.emulate.pending import (
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import StepLimitError
 from pipeloom.judge.emulate.wave import Wave, WaveState
+from pipeloom.machine.source_lines import LineMap, SourceLine
 
 _NO_VM, _NO_LGKM = COUNTER_LIMIT[WaitQueue.VM], COUNTER_LIMIT[WaitQueue.LGKM]
 

@@ -20,19 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pipeloom.machine.mnemonics import is_transcendental
+from pipeloom.machine.mnemonics import Pipe, is_transcendental
 from pipeloom.machine.target import Target
-from pipeloom.write.isa import (
-    SCC,
-    Bank,
-    Comment,
-    Instruction,
-    Label,
-    Line,
-    Provenance,
-    Register,
-    Unit,
-)
+from pipeloom.write.isa import SCC, Bank, Comment, Instruction, Label, Line, Register, ServedStep
 
 PASSES = 40
 """Over all instructions, in which each may move to where there is less to do."""
@@ -71,7 +61,7 @@ class _Item:
     def instructions(self) -> Iterator[Instruction]:
         return (line for line in self.lines if isinstance(line, Instruction))
 
-    def is_a(self, unit: Unit) -> bool:
+    def is_a(self, unit: Pipe) -> bool:
         return self.first.opcode.unit is unit
 
     def named(self, name: str) -> bool:
@@ -81,7 +71,7 @@ class _Item:
 def balance(lines: Sequence[Line], target: Target) -> list[Line]:
     """A loop's body with its vector instructions spread; as it is, where there are few of them."""
     items = _items(lines, target)
-    vector = sum(item.moves and item.is_a(Unit.VALU) for item in items)
+    vector = sum(item.moves and item.is_a(Pipe.VALU) for item in items)
     if vector < LEAST or not items[-1].gap:
         return list(lines)
     _depend(items)
@@ -105,10 +95,10 @@ def _items(lines: Sequence[Line], target: Target) -> list[_Item]:
         if not isinstance(line, Instruction):
             return []
         unit, name = line.opcode.unit, line.opcode.name
-        gap += unit is Unit.MFMA
-        moves = unit in (Unit.VALU, Unit.SALU)
+        gap += unit is Pipe.MATRIX
+        moves = unit in (Pipe.VALU, Pipe.SALU)
         item = _Item([line], gap, moves, 0, target.issue_cycles.value)
-        if unit is Unit.VALU:
+        if unit is Pipe.VALU:
             slow = is_transcendental(name)
             item.port = item.issue = (target.trans_cycles if slow else target.valu_cycles).value
         elif name.startswith(("s_branch", "s_cbranch")):
@@ -180,9 +170,9 @@ def _edge(items: Sequence[_Item], first: int, second: int, *, true: bool) -> Non
     if not (one.moves or two.moves):
         return
     apart = 0
-    if two.is_a(Unit.MFMA):
+    if two.is_a(Pipe.MATRIX):
         apart = 1
-    elif true and one.is_a(Unit.MFMA):
+    elif true and one.is_a(Pipe.MATRIX):
         apart = min(BEHIND_MATRIX, two.gap - one.gap)
     two.before[first] = one.after[second] = max(apart, two.before.get(first, 0))
 
@@ -205,7 +195,7 @@ def _keys(registers: Sequence[Register]) -> set[_Key]:
 
 
 def _brings(item: _Item) -> bool:
-    return any(one.opcode.unit in (Unit.LDS, Unit.VMEM, Unit.SMEM) for one in item.instructions)
+    return any(one.opcode.unit in (Pipe.LDS, Pipe.MEMORY, Pipe.SMEM) for one in item.instructions)
 
 
 # --- where they go --------------------------------------------------------------------------------
@@ -239,7 +229,7 @@ def _written(items: Sequence[_Item], target: Target) -> Iterator[Line]:
     gaps: list[list[int]] = [[] for _ in range(max(item.gap for item in items) + 1)]
     for n, item in enumerate(items):
         gaps[item.gap].append(n)
-    served: Provenance | None = None
+    served: ServedStep | None = None
     for members in gaps:
         for n in _ordered(items, members, target):
             for line in items[n].lines:
@@ -270,7 +260,7 @@ def _ordered(items: Sequence[_Item], members: Sequence[int], target: Target) -> 
         item = items[n]
         if item.named("s_setprio"):
             return n == turns[0] or (n == turns[1] and len(turns) > 2 and spent >= half)
-        return item.is_a(Unit.MFMA) or item.is_a(Unit.LDS)
+        return item.is_a(Pipe.MATRIX) or item.is_a(Pipe.LDS)
 
     while fixed or moving:
         able = [n for n in moving if free(n)]

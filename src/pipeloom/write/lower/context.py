@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm
-from typing import TYPE_CHECKING
 
 from pipeloom.machine.target import Target
 from pipeloom.program import Access, Box, Group, Node, NodeKind, Program, Space, Vocabulary, Work
@@ -19,9 +18,6 @@ from pipeloom.write.lower.lds import LdsTile
 from pipeloom.write.lower.memory import Memory
 from pipeloom.write.lower.register_tiles import RegisterTile
 from pipeloom.write.lower.starts import Starts
-
-if TYPE_CHECKING:
-    from pipeloom.write.lower.region import Region
 
 
 @dataclass
@@ -51,8 +47,6 @@ class Context:
     partial: bool = False
     """Whether the step being planned leaves a sum that other steps go on with."""
     _labels: int = 0
-    region: Region | None = None
-    """Under whose condition the step being planned runs."""
 
     def require_multiple(self, dim: str, count: int) -> None:
         """What a launch must keep to: no access may reach past the end of a row."""

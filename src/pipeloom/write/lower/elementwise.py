@@ -1,8 +1,8 @@
 """Element by element: ops of the vocabulary on register tiles, and moves.
 
 Which registers an op's instructions run on follows from the tiles' tables: for each slot of the
-result, the slot of every operand in which each lane has the element it needs (``operands``). Ops
-that reduce are ``reductions``.
+result, the slot of every operand in which each lane has the element it needs (``vector_operands``).
+Ops that reduce are ``reductions``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pipeloom.write.isa import Bank
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.mask import Masked, plan_mask
-from pipeloom.write.lower.operands import Operands, OperandSource
 from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
-from pipeloom.write.lower.region import mask_names
+from pipeloom.write.lower.region import PredicatedRegion, mask_names
 from pipeloom.write.lower.register_tiles import partial
 from pipeloom.write.lower.templates import templates_of
+from pipeloom.write.lower.vector_operands import Operands, OperandSource
 
 _MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
 
@@ -34,11 +34,14 @@ def plan_move(context: Context, work: Work) -> Write:
     dims = context.type_of(read).dims
     box = context.register_box(read, work)
     source = OperandSource(read, context.tile(read, work), box, dims)
-    return _plan(context, work, work.writes[0], dims, [source], _MOVE, None)
+    return _plan(context, work, work.writes[0], dims, [source], _MOVE, None, None)
 
 
-def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
-    """An op whose operands lie, lane by lane, where its result does."""
+def plan_elementwise(
+    context: Context, work: Work, op: OpDef, region: PredicatedRegion | None
+) -> Write:
+    """An op whose operands lie, lane by lane, where its result does; in the ``region`` that its
+    condition opened, if it has one."""
     node = context.program.meaning[work.node]
     meaning = context.program.meaning
     names = list(node.uses)
@@ -63,7 +66,7 @@ def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
         start = OperandSource.of(context, work, target, node)
     elif node.init is not None:
         start = sources.pop()
-    return _plan(context, work, target, node.type.dims, sources, op, start)
+    return _plan(context, work, target, node.type.dims, sources, op, start, region)
 
 
 def _check_floats(op: OpDef, nodes: Sequence[Node]) -> None:
@@ -96,6 +99,7 @@ def _plan(
     sources: Sequence[OperandSource],
     op: OpDef,
     start: OperandSource | None,
+    region: PredicatedRegion | None,
 ) -> Write:
     tile = context.tile(target, work)
     box = context.register_box(target, work)
@@ -152,7 +156,6 @@ def _plan(
         (slot, [source.slot(work, at, dims) for source in sources])
         for slot, at in zip(slots, held, strict=True)
     ]
-    region = context.region
     masks: dict[int, int] = {}
     if region is not None and work.when is not None:
         condition = OperandSource.of(

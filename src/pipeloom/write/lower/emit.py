@@ -45,10 +45,11 @@ from pipeloom.write.faults import EmitError, NotLinearError
 from pipeloom.write.gate import VerdictLike, require_proved
 from pipeloom.write.hazard_check import require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
-from pipeloom.write.isa import Bank, Provenance, sgpr
+from pipeloom.write.isa import Bank, ServedStep, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch, problem_axis
 from pipeloom.write.lower.balance import balance
+from pipeloom.write.lower.block_place import WorkgroupPlace
 from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.columns import dealt_dimensions
 from pipeloom.write.lower.context import Context, place_name
@@ -62,12 +63,11 @@ from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
 from pipeloom.write.lower.partial import check_parts, unfinished_sums
-from pipeloom.write.lower.region import Region, only_conditions
+from pipeloom.write.lower.region import PredicatedRegion, only_conditions
 from pipeloom.write.lower.register_kinds import accumulators, loaded_singly
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.start_values import plan_start
 from pipeloom.write.lower.starts import Starts
-from pipeloom.write.lower.workgroup import WorkgroupPlace
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text
 
@@ -157,7 +157,7 @@ class _Emission:
         self.context.conditions = only_conditions(program, ops)
         self.unfinished = unfinished_sums(program)
         self.writes: dict[tuple[int, int, int], Write] = {}
-        self.regions: dict[tuple[int, int, int], Region] = {}
+        self.regions: dict[tuple[int, int, int], PredicatedRegion] = {}
         self.starts: list[list[Write]] = [[] for _ in program.groups]
         for number, group in enumerate(program.groups):
             self._plan_group(number, group)
@@ -174,19 +174,18 @@ class _Emission:
         for at, section in enumerate(group.sections):
             if section.trips is not None:
                 self.context.starts.close_all()
-            region: Region | None = None
+            region: PredicatedRegion | None = None
             for slot, step in enumerate(section.steps):
                 frame.point = flow.first[number][at] + slot
                 if isinstance(step, Work):
                     if step.when is None:
                         region = None
                     elif region is None or not region.goes_on(step):
-                        region = Region.of(self.context, step)
-                    self.context.region = region
+                        region = PredicatedRegion.of(self.context, step)
                     if region is not None:
                         self.regions[number, at, slot] = region
                     self.context.partial = (number, at, slot) in self.unfinished
-                    self.writes[number, at, slot] = self._plan_work(step)
+                    self.writes[number, at, slot] = self._plan_work(step, region)
                     continue
                 region = None
                 if isinstance(step, Barrier) and step.phase is not None:
@@ -196,7 +195,7 @@ class _Emission:
                         field=section.name,
                     )
 
-    def _plan_work(self, work: Work) -> Write:
+    def _plan_work(self, work: Work, region: PredicatedRegion | None) -> Write:
         node = self.program.meaning[work.node]
         product = not work.is_copy and node.op in PRODUCTS
         if (node.when is not None and work.when is None) or (
@@ -219,7 +218,7 @@ class _Emission:
             if product:
                 write = plan_matmul(self.context, work)
             else:
-                write = plan_elementwise(self.context, work, op)
+                write = plan_elementwise(self.context, work, op, region)
         self.context.note(work)
         return write
 
@@ -393,7 +392,7 @@ class _Emission:
             region = self.regions.get((group, at, slot))
             if region is not None and region is not self.regions.get((group, at, slot - 1)):
                 done = region.begin(code)
-            provenance = Provenance(section.name, slot, _describe(step), group)
+            provenance = ServedStep(section.name, slot, _describe(step), group)
             code.comment(str(provenance))
             with code.serving(provenance):
                 start = len(code.lines)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeloom.machine.mnemonics import Pipe
 from pipeloom.machine.target import Target, Traffic
 from pipeloom.program import Work
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import Instruction, Label, Line, Unit
+from pipeloom.write.isa import Instruction, Label, Line
 
-COUNTED = {Traffic.GLOBAL: Unit.VMEM, Traffic.LDS: Unit.LDS}
+COUNTED = {Traffic.GLOBAL: Pipe.MEMORY, Traffic.LDS: Pipe.LDS}
 
 
 def check_counts(target: Target, work: Work, added: Sequence[Line]) -> None:
@@ -31,7 +32,7 @@ def check_counts(target: Target, work: Work, added: Sequence[Line]) -> None:
             )
 
 
-def _fewest(lines: Sequence[Line], counter: str, unit: Unit) -> int:
+def _fewest(lines: Sequence[Line], counter: str, unit: Pipe) -> int:
     """The fewest instructions of a unit along any path; steps branch forwards only.
 
     What a step waits for itself (an exchange between lanes) is not outstanding after it.

@@ -19,11 +19,11 @@ from itertools import accumulate
 from pipeloom.errors import InternalError
 from pipeloom.machine.target import Target
 from pipeloom.program import Box
-from pipeloom.write.allocate import SETUP, Allocation, Value, allocate
+from pipeloom.write.allocate import SETUP, Allocation, LiveValue, allocate
 from pipeloom.write.code import Code
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import Bank, Register, joined
-from pipeloom.write.lower.liveness import Flow, in_flight, live_parts, live_points
+from pipeloom.write.lower.liveness import ControlFlow, in_flight, live_parts, live_points
 
 Write = Callable[[Code], None]
 
@@ -48,7 +48,7 @@ class _Wanted:
 class Frame:
     """The registers of a kernel under construction."""
 
-    def __init__(self, flow: Flow, target: Target, waves: int) -> None:
+    def __init__(self, flow: ControlFlow, target: Target, waves: int) -> None:
         self.flow = flow
         self.target = target
         self.waves = waves
@@ -173,14 +173,14 @@ class Frame:
         the first first: those need no move before vector instructions.
         """
         everywhere = frozenset(range(len(self.flow.successors))) | {SETUP}
-        values: list[Value] = []
-        sums: list[Value] = []
+        values: list[LiveValue] = []
+        sums: list[LiveValue] = []
         for name, wanted in self._wanted.items():
             live = everywhere if wanted.always else self._live(wanted)
-            found = Value(name, wanted.bank, wanted.count, live, wanted.align)
+            found = LiveValue(name, wanted.bank, wanted.count, live, wanted.align)
             (sums if wanted.either else values).append(found)
         spare = [
-            Value(name, Bank.SCALAR, count, everywhere, align)
+            LiveValue(name, Bank.SCALAR, count, everywhere, align)
             for name, (count, align) in self._spare.items()
         ]
         reserved = {Bank.SCALAR: reserved_scalars}
@@ -233,7 +233,7 @@ def _rounded(count: int) -> int:
     return max(0, -(-count // BLOCK) * BLOCK)
 
 
-def _divided(sums: Sequence[Value], in_vectors: int) -> list[Value]:
+def _divided(sums: Sequence[LiveValue], in_vectors: int) -> list[LiveValue]:
     """The first ``in_vectors`` registers of sums in vector registers, the others not."""
     found = []
     for value in sums:

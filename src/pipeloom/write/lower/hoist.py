@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pipeloom.machine.mnemonics import Pipe
 from pipeloom.machine.target import Target
-from pipeloom.write.isa import M0, SCC, Comment, Instruction, Line, Register, Unit
+from pipeloom.write.isa import M0, SCC, Comment, Instruction, Line, Register
 
 
 def hoist_scalars(lines: Sequence[Line], target: Target) -> list[Line]:
@@ -53,7 +54,7 @@ class _Body:
         self._gaps = [_Gap([], 0)]
         self._gap: dict[int, int] = {}
         for at, line in enumerate(lines):
-            if _is(line, Unit.MFMA):
+            if _is(line, Pipe.MATRIX):
                 self._gaps.append(_Gap([], _room(line, target)))
             self._gaps[-1].members.append(at)
             self._gaps[-1].room -= _cost(line, target)
@@ -63,7 +64,7 @@ class _Body:
 
     @property
     def scalars(self) -> list[int]:
-        return [at for at, line in enumerate(self._lines) if _is(line, Unit.SALU)]
+        return [at for at, line in enumerate(self._lines) if _is(line, Pipe.SALU)]
 
     def lines(self) -> Iterator[Line]:
         return (self._lines[at] for gap in self._gaps for at in gap.members)
@@ -131,7 +132,7 @@ class _Body:
         if not isinstance(moved, Instruction) or not isinstance(line, Instruction):
             return False
         unit = line.opcode.unit
-        if unit is Unit.SMEM or (unit is Unit.CONTROL and not _waits(line)):
+        if unit is Pipe.SMEM or (unit is Pipe.CONTROL and not _waits(line)):
             return False
         return not (
             _meet(moved.writes, line.reads)
@@ -144,7 +145,7 @@ def _meet(some: Sequence[Register], others: Sequence[Register]) -> bool:
     return any(one.overlaps(other) for one in some for other in others)
 
 
-def _is(line: Line, unit: Unit) -> bool:
+def _is(line: Line, unit: Pipe) -> bool:
     return isinstance(line, Instruction) and line.opcode.unit is unit
 
 
@@ -155,7 +156,7 @@ def _waits(line: Line) -> bool:
 
 def _cost(line: Line, target: Target) -> int:
     """Issue slots that a line takes of its gap."""
-    if not isinstance(line, Instruction) or _is(line, Unit.MFMA):
+    if not isinstance(line, Instruction) or _is(line, Pipe.MATRIX):
         return 0
     if line.opcode.name == "s_barrier":
         return target.barrier_alone_cycles.value // target.issue_cycles.value

@@ -17,7 +17,7 @@ from pipeloom.program import Box, Program, Step, Wait, Work
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class ControlFlow:
     """The points of a program: which follow which."""
 
     preambles: tuple[int, ...]
@@ -30,7 +30,7 @@ class Flow:
     predecessors: tuple[tuple[int, ...], ...]
 
 
-def flow_of(program: Program) -> Flow:
+def flow_of(program: Program) -> ControlFlow:
     """Points of all groups; a loop goes back, and around where it may run no trip."""
     successors: list[list[int]] = []
     steps: list[Step | None] = []
@@ -63,7 +63,7 @@ def flow_of(program: Program) -> Flow:
     for at, following in enumerate(successors):
         for other in following:
             predecessors[other].append(at)
-    return Flow(
+    return ControlFlow(
         tuple(preambles),
         tuple(first),
         tuple(steps),
@@ -73,7 +73,7 @@ def flow_of(program: Program) -> Flow:
 
 
 def live_points(
-    flow: Flow, writes: Iterable[int], kills: Iterable[int], reads: Iterable[int]
+    flow: ControlFlow, writes: Iterable[int], kills: Iterable[int], reads: Iterable[int]
 ) -> frozenset[int]:
     """Where a value is live. ``kills`` are the writes that leave nothing of what was there."""
     written, overwritten, read = set(writes), set(kills), set(reads)
@@ -82,7 +82,7 @@ def live_points(
     return frozenset((wanted & present) | written)
 
 
-def live_parts(flow: Flow, touches: Sequence[tuple[int, Box, bool, bool]]) -> frozenset[int]:
+def live_parts(flow: ControlFlow, touches: Sequence[tuple[int, Box, bool, bool]]) -> frozenset[int]:
     """Where some part of a tile is live, of which steps touch boxes.
 
     A touch is a point, a box, whether it writes, and whether it does so for certain. Boxes cut the
@@ -112,7 +112,7 @@ def live_parts(flow: Flow, touches: Sequence[tuple[int, Box, bool, bool]]) -> fr
     return found
 
 
-def in_flight(flow: Flow, point: int, limit: int) -> frozenset[int]:
+def in_flight(flow: ControlFlow, point: int, limit: int) -> frozenset[int]:
     """Where what the step at ``point`` writes may still be on its way.
 
     It has landed behind a wait for no more entries than were issued since, on the path that issued

@@ -1,6 +1,6 @@
 """Global memory as a kernel sees it: arguments, buffer descriptors, byte offsets.
 
-A buffer descriptor starts at the block's first element (``workgroup`` finds the block);
+A buffer descriptor starts at the block's first element (``block_place`` finds the block);
 ``num_records`` ends after the last index of the first dimension, so what lies past it reads as zero
 and is not written. Along other dimensions a lane that is past the end gets an offset that the
 descriptor rejects.

@@ -19,9 +19,9 @@ from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.lanes import LaneExchange, sharing_lanes
-from pipeloom.write.lower.operands import COMBINE, PAIRS, Operands, OperandSource, move
 from pipeloom.write.lower.register_tiles import Coordinates, RegisterTile, partial
 from pipeloom.write.lower.templates import templates_of
+from pipeloom.write.lower.vector_operands import COMBINE, PAIRS, Operands, OperandSource, move
 
 OF_THREE = {Reduce.MAX: "v_max3_f32", Reduce.MIN: "v_min3_f32"}
 """What combines two more operands at once."""

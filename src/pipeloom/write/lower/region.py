@@ -59,7 +59,7 @@ def mask_names(frame: Frame, condition: Access, registers: int) -> list[str]:
 
 
 @dataclass
-class Region:
+class PredicatedRegion:
     """Consecutive steps under one condition."""
 
     context: Context
@@ -73,7 +73,7 @@ class Region:
     """Whether masks hold the condition already."""
 
     @classmethod
-    def of(cls, context: Context, work: Work) -> Region:
+    def of(cls, context: Context, work: Work) -> PredicatedRegion:
         """The region that a step opens."""
         condition = work.reads[-1]
         tile = context.tile(condition, work)

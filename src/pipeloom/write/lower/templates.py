@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from pipeloom.machine.mnemonics import MNEMONICS
+from pipeloom.machine.mnemonics import MNEMONICS, Pipe
 from pipeloom.program import OpDef
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import OPCODES, VCC, Opcode, Operand, Register, Unit
+from pipeloom.write.isa import OPCODES, VCC, Opcode, Operand, Register
 
 _INTEGER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)$")
 _FLOAT = re.compile(r"-?\d+\.\d*(e-?\d+)?$")
@@ -83,8 +83,8 @@ def _template(op: OpDef, line: str) -> Template:
             raise _unreadable(op, line, "writes two results")
         codes = ["cs2" if operands[0] == VCC else "v1"]
         codes += ["cs2" if operand == VCC else "svi1" for operand in operands[1:]]
-        opcode = Opcode(name, Unit.VALU, ("=" + codes[0], *codes[1:]))
-    elif opcode.unit is not Unit.VALU or len(opcode.operands) != len(operands):
+        opcode = Opcode(name, Pipe.VALU, ("=" + codes[0], *codes[1:]))
+    elif opcode.unit is not Pipe.VALU or len(opcode.operands) != len(operands):
         raise _unreadable(op, line, f"does not fit {name} {', '.join(opcode.operands)}")
     written = [o for o, how in zip(operands, opcode.operands, strict=True) if how.startswith("=")]
     changes = any(isinstance(o, str) and o.isdigit() for o in written)

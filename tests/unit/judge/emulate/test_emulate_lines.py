@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.judge.emulate import EmulateError, SourceLine, map_lines, run_kernel
+from pipeloom.judge.emulate import EmulateError, map_lines, run_kernel
+from pipeloom.machine.source_lines import SourceLine
 
 BODY = """
   s_load_dwordx2 s[4:5], s[0:1], 0x0   ; kernarg
