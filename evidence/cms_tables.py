@@ -75,7 +75,8 @@ def bugs(numbers: list[int]) -> None:
         print(f"{number} {record['fix']} {record['table']} {record['layout']}: {rules}")
         for when in ("before", "after"):
             order = record[f"slot_order_{when}"]
-            table = read_table(record[when], id=when, dtype=dtype, slot_order=order, **shape)
+            missing = {"id": when, "dtype": dtype, "slot_order": order, **shape}
+            table = read_table({**missing, **record[when]})
             program = lift_table(table)
             print(_line(f"    {when}", program, _judge(table, program)), flush=True)
 

@@ -20,7 +20,6 @@ from pipeloom.cms.fitting import KINDS, LOOP_COUNTER, MOVES, READ_BYTES, place, 
 from pipeloom.cms.fragments import number_of
 from pipeloom.cms.table import DTYPES, LDS_BUFFERS, SyncEntry, Table
 from pipeloom.errors import SpecError
-from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import F32
 from pipeloom.machine.target import Target, Traffic
 from pipeloom.program.meaning import Meaning
@@ -192,15 +191,15 @@ def _placed(program: Program, frame: Table) -> Table:
     old = frame.mfma_reorder or tuple(range(frame.num_mfma))
     part = frame.num_mfma // (2 if frame.k_steps == 2 else 4)
     sorted_ = tuple(sorted(old, key=lambda number: number // part))
-    element = DTYPES[frame.dtype]
+    element, lanes = DTYPES[frame.dtype], program.target.wave_lanes.value * WAVES
     loads = {}
     for operand, rows in zip("AB", frame.tile, strict=False):
         size = int(element.bytes(rows * frame.tile[2]))
-        whole = [n for n in LOAD_BYTES if size % (n * WAVE_LANES * WAVES) == 0]
+        whole = [n for n in LOAD_BYTES if size % (n * lanes) == 0]
         if not whole:
             raise _no(f"{size} bytes of {operand} are no whole loads of {WAVES} waves", "tile")
-        loads[operand] = size // (whole[0] * WAVE_LANES * WAVES)
-    fragment = element.bytes(frame.mi[0] * frame.mi[2]) / WAVE_LANES
+        loads[operand] = size // (whole[0] * lanes)
+    fragment = element.bytes(frame.mi[0] * frame.mi[2]) / program.target.wave_lanes.value
     total = sum(loads.values())
     return place(
         replace(

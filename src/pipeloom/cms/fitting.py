@@ -23,7 +23,6 @@ from math import ceil
 
 from pipeloom.cms.fragments import FIRST, SECOND, FragmentMap, products
 from pipeloom.cms.table import SyncEntry, Table
-from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import Target, Traffic
 
 KINDS = (
@@ -170,7 +169,7 @@ class _LoadPlace:
     @property
     def _served(self) -> float:
         """Cycles of LDS for a read of every wave."""
-        each = WAVE_LANES * READ_BYTES / self.target.lds_bytes_per_clk.value
+        each = self.target.wave_lanes.value * READ_BYTES / self.target.lds_bytes_per_clk.value
         return each * self.target.simds.value
 
     @property

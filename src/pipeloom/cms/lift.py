@@ -279,7 +279,7 @@ class _TableLift:
         width = self.slices // operand.loads
         part = (whole[0], whole[1], (number * width, (number + 1) * width), whole[3])
         size = DTYPES[self.table.dtype].bytes(self.table.tile[operand.axis] * self.table.tile[2])
-        lanes = 64 * WAVES
+        lanes = self.target.wave_lanes.value * WAVES
         copy = buffer % self.table.lds_buffers
         return Work(
             node=operand.name,

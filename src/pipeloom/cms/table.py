@@ -12,7 +12,7 @@ Entries are what a person wrote; ``order`` gives them as the instructions of one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,80 +112,26 @@ class Table:
         for index, entry in zip(self.slots("SYNC", 0), self.sync, strict=True):
             counts = {"dscnt": entry.dscnt, "vlcnt": entry.vlcnt}
             sync.append({"index": index, **({"barrier": True} if entry.barrier else counts)})
-        return {
-            "id": self.id,
-            "tile": list(self.tile),
-            "layout": self.layout,
-            "dtype": self.dtype,
-            "mi": list(self.mi),
-            "wave_group": list(self.wave_group),
-            "wave_tile": list(self.wave_tile),
-            "slot_order": self.slot_order,
-            "num_code_paths": self.num_code_paths,
-            "num_mfma": self.num_mfma,
-            "schedule": {kind: [list(one) for one in all_] for kind, all_ in self.schedule.items()},
-            "sync": sync,
-            "snop": list(self.snop),
-            "nglshift": self.nglshift,
-            "nllshift": self.nllshift,
-            "nll_zero_dscnt": self.nll_zero_dscnt,
-            "mfma_reorder": list(self.mfma_reorder),
-            "flags": dict.fromkeys(sorted(self.flags), True),
-            "lds_buffers": self.lds_buffers,
-            "commit": self.commit,
-        }
+        flags = dict.fromkeys(sorted(self.flags), True)
+        schedule = {kind: [list(one) for one in all_] for kind, all_ in self.schedule.items()}
+        special = {"schedule": schedule, "sync": sync, "flags": flags}
+        values = {name: special.get(name, getattr(self, name)) for name in _READERS}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
-def read_table(data: Mapping[str, Any], **missing: Any) -> Table:
-    """The table of a JSON record; ``missing`` gives fields that it leaves out."""
-    fields = {**missing, **data}
-    absent = [name for name in _NEEDED if name not in fields]
+def read_table(data: Mapping[str, Any]) -> Table:
+    """The table of a JSON record."""
+    needed = [name for name in _READERS if name not in _OPTIONAL]
+    absent = [name for name in needed if name not in data]
     if absent:
-        raise _wrong(absent[0], "is missing", "a table has " + ", ".join(_NEEDED))
-    schedule = {
-        kind: tuple(_numbers(one, kind, least=-1) for one in _list(lists, kind))
-        for kind, lists in _mapping(fields["schedule"], "schedule").items()
-    }
-    entries = [_mapping(entry, "sync") for entry in _list(fields["sync"], "sync")]
-    slots = (*schedule.get("SYNC", ()), ())[0]
-    for entry, slot in zip(entries, slots, strict=False):
+        raise _wrong(absent[0], "is missing", "a table has " + ", ".join(needed))
+    read = {name: reader(data[name], name) for name, reader in _READERS.items() if name in data}
+    slots = (*read["schedule"].get("SYNC", ()), ())[0]
+    for entry, slot in zip(data["sync"], slots, strict=False):
         if entry.get("index", slot) != slot:
             index = entry["index"]
             raise _wrong("sync", f"has index {index!r}", f"SYNC has {slot} there: make them agree")
-    m, n, k = _numbers(fields["tile"], "tile", 3, least=1)
-    mi = _numbers(_list(fields["mi"], "mi")[:3], "mi", 3, least=1)
-    across, down = _numbers(fields["wave_group"], "wave_group", 2, least=1)
-    rows, columns = _numbers(fields["wave_tile"], "wave_tile", 2, least=1)
-    flags = _mapping(fields["flags"], "flags")
-    return Table(
-        id=str(fields["id"]),
-        tile=(m, n, k),
-        layout=_text(fields["layout"], "layout"),
-        dtype=_text(fields["dtype"], "dtype"),
-        mi=(mi[0], mi[1], mi[2]),
-        wave_group=(across, down),
-        wave_tile=(rows, columns),
-        num_code_paths=_number(fields["num_code_paths"], "num_code_paths"),
-        num_mfma=_number(fields["num_mfma"], "num_mfma"),
-        schedule=schedule,
-        sync=tuple(_sync(entry) for entry in entries),
-        snop=_numbers(fields.get("snop", ()), "snop"),
-        nglshift=_number(fields["nglshift"], "nglshift"),
-        nllshift=_number(fields["nllshift"], "nllshift"),
-        nll_zero_dscnt=_flag(fields["nll_zero_dscnt"], "nll_zero_dscnt"),
-        mfma_reorder=_numbers(fields["mfma_reorder"], "mfma_reorder"),
-        flags=frozenset(name for name, value in flags.items() if _flag(value, "flags")),
-        lds_buffers=_number(fields.get("lds_buffers", 2), "lds_buffers"),
-        slot_order=_text(fields["slot_order"], "slot_order"),
-        commit=str(fields.get("commit", "")),
-    )
-
-
-_NEEDED = (
-    "id", "tile", "layout", "dtype", "mi", "wave_group", "wave_tile", "num_code_paths", "num_mfma",
-    "schedule", "sync", "nglshift", "nllshift", "nll_zero_dscnt", "mfma_reorder", "flags",
-    "slot_order",
-)  # fmt: skip
+    return Table(**read)
 
 
 def _wrong(field: str, what: str, hint: str) -> SpecError:
@@ -231,11 +177,65 @@ def _text(value: Any, field: str) -> str:
     return value
 
 
-def _sync(entry: Mapping[str, Any]) -> SyncEntry:
-    if _flag(entry.get("barrier", False), "sync"):
+def _name(value: Any, field: str) -> str:
+    return str(value)
+
+
+def _shape(value: Any, field: str) -> tuple[int, ...]:
+    """M, N and K; an MFMA's may have more behind them."""
+    return _numbers(_list(value, field)[:3] if field == "mi" else value, field, 3, least=1)
+
+
+def _pair(value: Any, field: str) -> tuple[int, ...]:
+    return _numbers(value, field, 2, least=1)
+
+
+def _schedule(value: Any, field: str) -> dict[str, tuple[tuple[int, ...], ...]]:
+    return {
+        kind: tuple(_numbers(one, kind, least=-1) for one in _list(lists, kind))
+        for kind, lists in _mapping(value, field).items()
+    }
+
+
+def _entries(value: Any, field: str) -> tuple[SyncEntry, ...]:
+    return tuple(_entry(_mapping(entry, field), field) for entry in _list(value, field))
+
+
+def _entry(entry: Mapping[str, Any], field: str) -> SyncEntry:
+    if _flag(entry.get("barrier", False), field):
         return SyncEntry(barrier=True)
-    dscnt, vlcnt = (_number(entry.get(name, -1), "sync", -1) for name in ("dscnt", "vlcnt"))
+    dscnt, vlcnt = (_number(entry.get(name, -1), field, -1) for name in ("dscnt", "vlcnt"))
     return SyncEntry(dscnt=dscnt, vlcnt=vlcnt)
+
+
+def _flags(value: Any, field: str) -> frozenset[str]:
+    return frozenset(name for name, one in _mapping(value, field).items() if _flag(one, field))
+
+
+_READERS: Mapping[str, Callable[[Any, str], Any]] = {
+    "id": _name,
+    "tile": _shape,
+    "layout": _text,
+    "dtype": _text,
+    "mi": _shape,
+    "wave_group": _pair,
+    "wave_tile": _pair,
+    "slot_order": _text,
+    "num_code_paths": _number,
+    "num_mfma": _number,
+    "schedule": _schedule,
+    "sync": _entries,
+    "snop": _numbers,
+    "nglshift": _number,
+    "nllshift": _number,
+    "nll_zero_dscnt": _flag,
+    "mfma_reorder": _numbers,
+    "flags": _flags,
+    "lds_buffers": _number,
+    "commit": _name,
+}
+"""What a record has, in its order, and how each is read."""
+_OPTIONAL = ("snop", "lds_buffers", "commit")
 
 
 def _check(table: Table) -> None:

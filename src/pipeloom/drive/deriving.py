@@ -28,7 +28,6 @@ from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
 from pipeloom.judge.verify import verify
-from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.notebook import fragment
@@ -230,7 +229,7 @@ def check_room(loop: Loop, target: Target, waves: object) -> None:
     """
     meaning, sizes = loop.meaning, [waves] if isinstance(waves, int) else []
     count = prod(waves.values() if isinstance(waves, Mapping) else sizes)
-    room = max(count, 1) * WAVE_LANES * target.vgprs_per_simd_lane.value
+    room = max(count, 1) * target.wave_lanes.value * target.vgprs_per_simd_lane.value
     carried = [n.type.elements for n in meaning.nodes if n.kind is NodeKind.CARRY]
     if sizes and sum(carried) > room:
         raise OrderError(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
-from pipeloom.machine.cdna import DIRECT_VGPRS, VECTOR_REGISTERS
+from pipeloom.machine.cdna import DIRECT_VGPRS, VECTOR_REGISTERS, WAVE_LANES
 from pipeloom.machine.cdna_waits import CDNA_WAIT_RULES
 from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.matrix_ops import MatrixOp, matrix_op_named
@@ -220,6 +220,11 @@ class Target:
     """Scalar registers of a wave."""
     waves_per_simd: Fact[int] = Fact(8, "waves", FactKind.VENDOR, "CDNA3 and CDNA4 ISA")
     """Waves that a SIMD can hold."""
+    wave_lanes: Fact[int] = field(
+        default=Fact(WAVE_LANES, "lanes", FactKind.VENDOR, "CDNA3 and CDNA4 ISA"),
+        metadata=LEFT_OUT_WHILE_USUAL,
+    )
+    """Lanes of a wave, each of which moves its own bytes."""
     isa: str = field(default="cdna", metadata=LEFT_OUT_WHILE_USUAL)
     """The instruction set that it executes, by the name of its writer."""
     processor: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
@@ -389,6 +394,6 @@ def _named(what: str, name: str, items: tuple[N, ...], arch: str) -> N:
     )
 
 
-def lane_groups(size: int, lanes: int = 64) -> tuple[tuple[int, ...], ...]:
+def lane_groups(size: int, lanes: int = WAVE_LANES) -> tuple[tuple[int, ...], ...]:
     """Consecutive groups of ``size`` lanes."""
     return tuple(tuple(range(start, start + size)) for start in range(0, lanes, size))

@@ -242,7 +242,7 @@ class _Cutter:
         """The loads of a tile: rows, instructions per wave, bytes per lane."""
         shape = tuple(stop - start for start, stop in task.parts[0])
         rows, node = shape[0], self._lowered.meaning[task.node]
-        waves = len(self.groups[0].waves) * WAVE_LANES
+        waves = len(self.groups[0].waves) * self._lowered.target.wave_lanes.value
         row = node.type.dtype.bytes(prod(shape[1:]))
         widest = self._lowered.target.lds_load_bytes(node.align)
         full, narrow = waves * widest // row, waves * REGISTER_BYTES // row

@@ -15,7 +15,6 @@ from functools import cached_property
 from math import log2, prod
 
 from pipeloom.errors import ConfigError, InternalError
-from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target, Traffic
 from pipeloom.order.homes import Home, find_homes
@@ -171,7 +170,7 @@ class _Lowering:
             shape = tuple(stop - start for start, stop in box)
             size = element_bytes(dtype, prod(shape))
             width = self._load_width(node, size)
-            entries = -(-size // (len(self.loading.waves) * WAVE_LANES * width))
+            entries = -(-size // (len(self.loading.waves) * self.target.wave_lanes.value * width))
             place = self._new_place(
                 f"lds {node.name}{piece_name(piece)}",
                 Space.LDS,
@@ -198,7 +197,7 @@ class _Lowering:
     def _load_width(self, node: Node, size: int) -> int:
         """Bytes per lane of a load to LDS: the widest, but for small pieces that do not fill it."""
         widest = self.target.lds_load_bytes(node.align)
-        narrow = len(self.loading.waves) * WAVE_LANES * REGISTER_BYTES
+        narrow = len(self.loading.waves) * self.target.wave_lanes.value * REGISTER_BYTES
         uneven = size % (narrow * widest // REGISTER_BYTES)
         return REGISTER_BYTES if uneven and size % narrow == 0 else widest
 

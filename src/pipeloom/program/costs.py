@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.program.steps import Issue, Unit
@@ -49,7 +48,7 @@ def cost_of(
     conflict: float = 1.0,
 ) -> Cost:
     """Of one instruction; ``op`` is which, of matrix instructions."""
-    issue, moved = target.issue_cycles.value, bytes_per_lane * WAVE_LANES
+    issue, moved = target.issue_cycles.value, bytes_per_lane * target.wave_lanes.value
     match unit:
         case Unit.MATRIX:
             if op is None:
