@@ -51,7 +51,7 @@ from pipeloom.sync import PROVEN, REPAIRED
 from pipeloom.sync import synchronize as synchronize_program
 from pipeloom.write import EmittedKernel, assemble, emit_program
 from pipeloom.write.launch import check_sizes
-from pipeloom.write.lower.arrays import dimensions
+from pipeloom.write.lower.global_arrays import dimensions
 
 Source = Program | CompiledSchedule | Loop | PipelineSchedule | str | PathLike[str] | Asked
 """A string is a shipped name, a file, or ``my.py:name``; ``pl.Source`` asks for more of one."""

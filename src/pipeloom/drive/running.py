@@ -19,7 +19,7 @@ from pipeloom.machine_code.executed_lines import loops
 from pipeloom.program import Meaning
 from pipeloom.write import EmittedKernel, Launch, assemble
 from pipeloom.write.launch import check_dimensions, check_sizes
-from pipeloom.write.lower.arrays import dimensions
+from pipeloom.write.lower.global_arrays import dimensions
 
 MAX_MEMORY_GB = 2.0
 MAX_INSTRUCTIONS = 10_000_000

@@ -38,7 +38,7 @@ from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind
 from pipeloom.write import AssembledCode, EmittedKernel
 from pipeloom.write.launch import check_sizes, scalars_of
-from pipeloom.write.lower.arrays import stride_name
+from pipeloom.write.lower.global_arrays import stride_name
 
 Array = npt.NDArray[Any]
 

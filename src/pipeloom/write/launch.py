@@ -12,7 +12,7 @@ from pipeloom.program import Affine, Meaning
 from pipeloom.program.nodes import NodeKind
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.faults import EmitError
-from pipeloom.write.lower.arrays import Array, arrays_of, dimensions, stride_name
+from pipeloom.write.lower.global_arrays import Array, arrays_of, dimensions, stride_name
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 SIZE_LIMIT = 1 << 31

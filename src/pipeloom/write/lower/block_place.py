@@ -13,8 +13,8 @@ from pipeloom.program import Meaning
 from pipeloom.write.addresses import quotient
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
-from pipeloom.write.lower.arrays import BATCHES
 from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.global_arrays import BATCHES
 from pipeloom.write.lower.memory import Memory
 from pipeloom.write.lower.templates import float_bits
 

@@ -15,8 +15,8 @@ from pipeloom.write.addresses import quotient
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
-from pipeloom.write.lower.arrays import Array, Stride
 from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.global_arrays import Array, Stride
 from pipeloom.write.lower.memory import Memory
 
 OFFSETS = ("tile offset", "other tile offset")

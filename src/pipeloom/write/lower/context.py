@@ -11,9 +11,9 @@ from pipeloom.program import Access, Box, Group, Node, NodeKind, Program, Space,
 from pipeloom.program.tiles import TileType
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
-from pipeloom.write.lower.arrays import Array
 from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.lds import LdsTile
 from pipeloom.write.lower.memory import Memory
 from pipeloom.write.lower.register_tiles import RegisterTile

@@ -19,7 +19,6 @@ from pipeloom.write.addresses import OUT_OF_RANGE
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import LDS_DMA_BY_BYTES, M0, VCC, Register
-from pipeloom.write.lower.arrays import Array
 from pipeloom.write.lower.columns import dealt_tile
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.copy_boxes import (
@@ -30,6 +29,7 @@ from pipeloom.write.lower.copy_boxes import (
     words_of,
 )
 from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
 from pipeloom.write.lower.register_tiles import WORD, WORD_BITS, WORDS, RegisterTile
 

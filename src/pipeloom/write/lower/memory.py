@@ -21,7 +21,9 @@ from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advanc
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Register, sgpr
-from pipeloom.write.lower.arrays import (
+from pipeloom.write.lower.columns import dealt
+from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.global_arrays import (
     BATCHES,
     Array,
     Stride,
@@ -30,8 +32,6 @@ from pipeloom.write.lower.arrays import (
     dimensions,
     stride_name,
 )
-from pipeloom.write.lower.columns import dealt
-from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
 from pipeloom.write.placing import Placing
 

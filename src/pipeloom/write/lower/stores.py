@@ -19,10 +19,10 @@ from pipeloom.write.code import Code
 from pipeloom.write.convert import STORED_BITS, ConvertScratch, packed_words, prepare
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Bank, Register
-from pipeloom.write.lower.arrays import Array
 from pipeloom.write.lower.columns import dealt_tile
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
 from pipeloom.write.lower.register_tiles import WORD, WORDS, RegisterTile
 
