@@ -114,6 +114,18 @@ def test_verify_and_execute_agree_on_which_waits_do(
     assert (verify(made).status is Status.PROVED) is right
 
 
+def test_a_nominal_run_does_not_count_on_it() -> None:
+    """If D counted, the wait for one would bring Y home a cycle before it is used: TIMING."""
+
+    def later(steps: list[Step]) -> None:
+        at = next(i for i, s in enumerate(steps) if isinstance(s, Work) and s.label == "load D")
+        steps.insert(at + 2, wait("lgkm"))
+
+    verdict = verify(edited(sometimes(count=1), 0, "loop", later))
+    found = [(f.kind, f.status) for f in verdict.findings]
+    assert found == [(FindingKind.REGISTER, Status.RACE)]
+
+
 def test_a_step_under_a_condition_is_in_flight_until_a_wait_is_due_to_itself() -> None:
     """A wait before it retires nothing of it, and neither does one that counts what follows."""
     made = sometimes(count=None)

@@ -3,7 +3,8 @@
 This is a classification, not a proof: it plays one nominal run. Every wave has its own issue port
 (one instruction per cycle; a step takes as many as it has counter entries) and its own matrix unit
 (busy for the step's latency). Steps with a counter complete ``latency`` cycles after they issue, in
-order; waits and barriers block as in the memory model. Then each access has a window
+order; waits and barriers block as in the memory model, so no wait counts on the entries of a step
+under a condition, though the run takes it. Then each access has a window
 
     write   may write   from  first issue + latency  to  last issue + latency
     read    may read    from  first issue            to  last issue + latency
@@ -96,7 +97,9 @@ class _GroupClock:
         self._windows = windows
         self._latencies = latencies
         self._limits = {c.name: c.limit.value for c in program.target.counters}
-        self._done: dict[str, deque[int]] = {name: deque() for name in self._limits}
+        self._done: dict[str, deque[tuple[int, int]]] = {name: deque() for name in self._limits}
+        """For each counter, oldest first: the cycle of completion, and 1 if a wait counts on it."""
+        self._sure = dict.fromkeys(self._limits, 0)
         self._last_done = dict.fromkeys(self._limits, 0)
         self._matrix_free = 0
 
@@ -116,9 +119,14 @@ class _GroupClock:
         return self.now
 
     def _drain(self, counter: str, allowed: int) -> None:
-        queue = self._done[counter]
-        while len(queue) > allowed:
-            self.now = max(self.now, queue.popleft())
+        while self._done[counter] and self._sure[counter] - self._done[counter][0][1] >= allowed:
+            self.now = max(self.now, self._retire(counter))
+
+    def _retire(self, counter: str) -> int:
+        """Take the oldest entry off the counter; when it completes."""
+        done, sure = self._done[counter].popleft()
+        self._sure[counter] -= sure
+        return done
 
     def _issue(self, moment: Moment, step: Work) -> None:
         latency = self._latencies[id(step)]
@@ -130,6 +138,9 @@ class _GroupClock:
             self.now += 1
             return
         counter, limit = step.counter, self._limits[step.counter]
+        if not step.sure_entries:
+            self._windows[id(moment)] = self._pass(counter, latency, step.entries)
+            return
         first, first_done = self._enter(counter, latency)
         rest = step.entries - 1
         laps = (rest - STEADY_AFTER * limit) // limit
@@ -150,14 +161,28 @@ class _GroupClock:
         """Issue one entry, when there is room for it; the cycles of issue and completion."""
         if self._stalls:
             self._drain(counter, self._limits[counter] - 1)
-        elif len(self._done[counter]) >= self._limits[counter]:
-            self._done[counter].popleft()
+        elif self._sure[counter] >= self._limits[counter]:
+            self._retire(counter)
         issue = self.now
         done = max(issue + latency, self._last_done[counter])
         self._last_done[counter] = done
-        self._done[counter].append(done)
+        self._done[counter].append((done, 1))
+        self._sure[counter] += 1
         self.now += 1
         return issue, done
+
+    def _pass(self, counter: str, latency: int, entries: int) -> Window:
+        """Issue the entries of a step that other waves may jump over: none is counted on.
+
+        As they complete in order, the last stands for all.
+        """
+        issue = self.now
+        first_done = max(issue + latency, self._last_done[counter])
+        self.now += entries
+        done = max(self.now - 1 + latency, first_done)
+        self._last_done[counter] = done
+        self._done[counter].append((done, 0))
+        return Window(issue, first_done, done)
 
     def _skip(self, counter: str, cycles: int) -> None:
         """Let ``cycles`` pass in which as many entries complete as are issued.
@@ -168,4 +193,4 @@ class _GroupClock:
         """
         self.now += cycles
         self._last_done[counter] += cycles
-        self._done[counter] = deque(done + cycles for done in self._done[counter])
+        self._done[counter] = deque((done + cycles, sure) for done, sure in self._done[counter])
