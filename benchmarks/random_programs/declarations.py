@@ -33,8 +33,9 @@ class _Draw:
         self.pool: list[Tensor] = []
         self.products = 0
         self.inexact = rng.random() < 0.25
-        self.alike: set[frozenset[str]] = set()
-        """Values and their opposites or roundings, which would add up to nothing."""
+        self.alike: dict[frozenset[str], str] = {}
+        """What to do with a value and its opposite, which would add up to nothing, or its rounding:
+        the same number where numbers are exact, so that the larger is either."""
 
     def meaning(self) -> Meaning:
         rng, loop = self.rng, self.loop
@@ -93,7 +94,7 @@ class _Draw:
         if kind == "mul" and self.products:
             kind = "add"
         if isinstance(y, Tensor) and frozenset((x.name, y.name)) in self.alike:
-            kind = "max"
+            kind = self.alike[frozenset((x.name, y.name))]
         self.products += kind == "mul"
         left = self.loop.left("k", self.k) if kind in ("within", "left") else None
         if self.inexact and rng.random() < 0.5:
@@ -117,7 +118,7 @@ class _Draw:
         else:
             made = x.to("bf16")
         if kind in ("neg", "bf16"):
-            self.alike.add(frozenset((x.name, made.name)))
+            self.alike[frozenset((x.name, made.name))] = "max" if kind == "neg" else "add"
         self.pool.append(made)
         return made
 
