@@ -228,6 +228,11 @@ def test_a_table_of_too_many_rows_has_no_lines(monkeypatch: pytest.MonkeyPatch) 
     assert _lines(SET + b"\x01" * 20 + END, size=8) == {}
 
 
+def test_a_million_rows_are_too_many() -> None:
+    """They take a hundred megabytes."""
+    assert _lines(SET + b"\x01" * (1 << 20) + END, size=8) == {}
+
+
 def test_a_name_without_end_has_no_lines() -> None:
     assert _lines(SET + b"\x01" + END, files=b"k" * 5000 + b"\0\0\0\0\0") == {}
 

@@ -74,3 +74,16 @@ def test_policies_differ_in_when_memory_is_read_and_written(
         "stale": {0: True, 3: True},
         "overrun": {0: False, 3: True},
     }
+
+
+def test_stale_reads_memory_at_issue_and_brings_it_late(litmus: Callable[..., Program]) -> None:
+    """The second load is issued between: what ``late`` reads behind it, ``stale`` reads before."""
+    walks = Executor(litmus("load.a vm0 barrier read.a load.b lgkm0 vm0")).walks({})
+    for timing, early in (("early", True), ("stale", True), ("late", False), ("overrun", False)):
+        line = timelines(walks, TIMINGS[timing])[0]
+        read = next(
+            at
+            for at, (what, step) in enumerate(line.events)
+            if what is What.READ and step.place.slot == 3
+        )
+        assert (read < line.starts[4]) is early, timing

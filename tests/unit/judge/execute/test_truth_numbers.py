@@ -36,6 +36,28 @@ def test_inputs_shrink_until_every_value_is_exact() -> None:
     assert largest[0] >= SPREADS[0]
 
 
+def test_arguments_shrink_with_the_inputs() -> None:
+    """Seventh powers are exact with the smallest numbers only."""
+    loop = Loop("scaled", over="k")
+    x = loop.stream("X", F32, k=8, n=4)
+    cube = x * x * x
+    total = loop.carry("total", F32, start=0, n=4)
+    total += (cube * cube * x * loop.scalar("s")).sum("k")
+    loop.store("out", total)
+    truth = truth_for(loop.meaning, 5, 0)
+    assert truth.exact
+    assert {given["s"] for given in truth.scalars} <= {1.0, 2.0}
+
+
+def test_whole_numbers_are_odd_and_even() -> None:
+    """A lost last bit shows only in odd ones."""
+    truth = truth_for(powers(2).meaning, 5, 0)
+    assert {float(n) % 2 for tiles in truth.sets for tile in tiles["X"] for n in tile.flat} == {
+        0,
+        1,
+    }
+
+
 def test_what_cannot_be_exact_is_compared_to_within_rounding() -> None:
     assert not truth_for(powers(40).meaning, 5, 0).exact
 

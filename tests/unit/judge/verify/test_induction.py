@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeloom import build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.declare import Loop
+from pipeloom.judge.verify import proves, verify
 from pipeloom.judge.verify.blame import Blame
 from pipeloom.judge.verify.deeds import all_deeds
 from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.obligations import Prover
 from pipeloom.judge.verify.run_tables import build_run
 from pipeloom.judge.verify.supply import Plans
-from pipeloom.program import Program
+from pipeloom.program import Access, Program, Step
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
-from tests.unit.judge.verify.programs import attention, lowered, producer_consumer, row_sum_program
+from tests.unit.judge.verify.programs import (
+    ROW,
+    attention,
+    changed,
+    copy,
+    edited,
+    lowered,
+    producer_consumer,
+    register,
+    row_sum_program,
+    wait,
+)
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:
@@ -101,3 +114,38 @@ def test_loads_kept_in_flight_for_several_trips(toy: Any) -> None:
     for line in lines:
         compiled = toy.compiled("load vm0 bar frag lg0 bar", line, "mma")
         assert verify(lift(compiled, toy.Kernel())).proved
+
+
+def drifting(places: int) -> Program:
+    """Q lies in a row of places, which every trip moves on by one, with P behind: as long as there
+    are fewer trips than places, the last still holds Q."""
+    loop = Loop("drifting", over="k")
+    x = loop.stream("X", "f32", k=1, c=8)
+    p, q = loop.resident("P", "f32", c=8), loop.resident("Q", "f32", c=8)
+    s = loop.carry("S", c=8)
+    s += x.sum("k")
+    loop.store("with_p", (s + p).named("plus_p"))
+    loop.store("with_q", (s + q).named("plus_q"))
+    names = [f"q{n}" for n in range(places)]
+    base = lowered(loop.meaning, [register(name, ROW) for name in names])
+
+    def fill(steps: list[Step]) -> None:
+        steps += [copy(name, name, f"r.{name}", None, "vm") for name in "PQ"]
+        steps += [wait("vm"), *(copy("Q", "r.Q", name, None) for name in names)]
+
+    def move(steps: list[Step]) -> None:
+        row = ["r.P", *names]
+        steps += [copy("Q", *pair, 0) for pair in reversed(list(pairwise(row)))]
+
+    base = edited(edited(base, 0, "before", fill), 0, "loop", move)
+    return changed(base, "after", "plus_q", reads=(Access("r.S"), Access(names[-1])))
+
+
+@pytest.mark.parametrize("places", [2, 4, 7])
+def test_what_goes_wrong_after_many_trips_is_found(places: int) -> None:
+    base = drifting(places)
+    verdict = verify(base)
+    assert not verdict.proved
+    assert not proves(base)
+    assert min(finding.trips for finding in verdict.findings) == places
+    assert brute_force(base, range(places)) == set()
