@@ -194,6 +194,11 @@ def test_small_questions(program: Program) -> None:
     assert replace(first_work(program, "A"), parts=()).part(0) is None
 
 
+def test_a_step_that_names_no_counter_has_no_entries() -> None:
+    step = Work(node="A", label="bare", iteration=0)
+    assert (step.counter, step.entries, step.sure_entries) == (None, 0, 0)
+
+
 # --- files that are none --------------------------------------------------------------------------
 
 

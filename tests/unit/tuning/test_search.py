@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -351,6 +352,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 _SCRIPT = """
 import pickle, sys, time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from pipeloom.drive.store import Store, digest
 from pipeloom.plain import to_plain
@@ -421,3 +423,28 @@ def test_without_ray_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ScheduleError, match="Ray, which is not installed"):
         engines.OnRay(Store(None))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_what_another_pipeloom_timed_is_refused(
+    same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for Ray, whose one task is done at once."""
+    job, cost = next(iter(_bounds().items()))
+    made_by = engines.version() if same else "another"
+    stand = SimpleNamespace(
+        is_initialized=lambda: True,
+        cluster_resources=lambda: {"CPU": 3},
+        remote=lambda **_: lambda _: SimpleNamespace(remote=lambda job: "task"),
+        wait=lambda tasks, num_returns: (tasks, []),
+        get=lambda task: (made_by, cost, {}),
+    )
+    monkeypatch.setitem(sys.modules, "ray", stand)
+    engine = engines.OnRay(Store(None))
+    assert engine.workers == 3
+    engine.submit(job)
+    if same:
+        assert engine.next() == (job, cost)
+    else:
+        with pytest.raises(ScheduleError, match="another pipeloom than this one"):
+            engine.next()

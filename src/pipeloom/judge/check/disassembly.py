@@ -48,7 +48,7 @@ def _constants(one: Decoded) -> Iterator[str]:
     """Constant sources, in order."""
     for field in _SOURCES:
         code = one.fields.get(field)
-        if code is None or not 128 <= code < 256 or code in (251, 252, 253):
+        if code is None or not 128 <= code < 256 or code in (251, 252):
             continue
         if code <= 192:
             yield str(code - 128)
@@ -56,6 +56,8 @@ def _constants(one: Decoded) -> Iterator[str]:
             yield str(192 - code)
         elif 240 <= code <= 248:
             yield _FLOATS[code - 240]
+        elif code == 253:
+            yield "scc"  # no register that needs a wait
         elif code == 255:
             yield f"{one.literal or 0:#x}"
         else:

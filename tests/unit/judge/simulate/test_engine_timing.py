@@ -313,3 +313,8 @@ def test_a_loop_of_stores_is_limited_by_memory() -> None:
 def test_a_simd_issues_one_scalar_instruction_per_turn(waves: int) -> None:
     trace = simulate_stream("S16", waves_per_simd=waves)
     assert trace.total_cycles == 24 * 16 * 4 * waves
+
+
+def test_an_lds_access_has_no_conflict_unless_it_says_so() -> None:
+    bare = Instruction(Kind.LDS_READ, bytes_per_lane=16)
+    assert starts(run(once(*[bare] * 12))) == starts(run(once(*[Instruction.lds_read(16)] * 12)))

@@ -381,6 +381,23 @@ def test_a_consumer_that_reads_the_other_half() -> None:
     refuted(edited(base, 1, "loop", swap), FindingKind.ACCOUNTING)
 
 
+def test_every_fault_of_a_run_is_told() -> None:
+    """Two rows, each stored where the other belongs: two findings, not the first alone."""
+    loop = Loop("two", over="k")
+    sums = []
+    for name in "XY":
+        total = loop.carry(f"S{name}", c=8)
+        total += loop.stream(name, "f32", k=1, c=8).sum("k")
+        sums.append(total)
+    for name, total in zip("XY", sums, strict=True):
+        loop.store(f"out{name}", total)
+    wrong = lowered(loop.meaning)
+    for name, other in ("XY", "YX"):
+        wrong = changed(wrong, "after", f"store out{name}", reads=(Access(f"r.S{other}"),))
+    found = refuted(wrong, FindingKind.ACCOUNTING).findings
+    assert {f.second.op for f in found} >= {"store outX", "store outY"}
+
+
 # --- several loops --------------------------------------------------------------------------------
 
 

@@ -50,6 +50,23 @@ def test_a_carry_may_change_places_with_what_is_added() -> None:
     assert verify(changed(base, "loop", label, reads=reads[::-1])).proved
 
 
+def test_the_condition_of_a_step_stays_where_it_is() -> None:
+    """It is read behind the operands, whichever of them comes first."""
+    loop = Loop("sometimes", over="k")
+    x, y = (loop.stream(name, F32, k=1, n=4) for name in "XY")
+    total = loop.carry("total", F32, start=0, n=4)
+    row, other = x.sum("k").named("row"), y.sum("k").named("other")
+    with loop.when((row > other).named("big")):
+        total = total.becomes((total + row).named("grown"))
+    loop.store("out", total)
+    base = lowered(loop.meaning)
+    label = next(n.name for n in loop.meaning.nodes if n.when == "big")
+    one, two, *rest = reads_of(base, label)
+    assert [access.resource for access in rest][-1] == "r.big"
+    assert verify(base).proved
+    assert verify(changed(base, "loop", label, reads=(two, one, *rest))).proved
+
+
 def test_one_operand_twice_is_not_a_swap() -> None:
     program = swapped("add")
     reads = reads_of(program, "mixed")

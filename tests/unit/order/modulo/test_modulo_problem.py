@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.loop_records import read_record
 from benchmarks.random_loops import Shape, random_problem
-from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+from pipeloom.errors import ConfigError
+from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reader, Reservation, Unit, Value
 from pipeloom.order.modulo.bounds import unit_bounds
 from pipeloom.order.modulo.recurrences import critical_recurrence
 from pipeloom.order.modulo.result import RESULT_FORMAT
@@ -115,3 +116,15 @@ def test_the_critical_recurrence_is_the_cycle_with_the_worst_ratio() -> None:
 
 def test_files_keep_their_format_name_wherever_the_package_lies() -> None:
     assert (FORMAT, RESULT_FORMAT) == ("pipeloom.modulo/1", "pipeloom.modulo-result/1")
+
+
+@pytest.mark.parametrize("field", ["distance", "hold"])
+def test_a_reader_is_not_before_its_turn(field: str) -> None:
+    ops = (Op("load"), Op("use"))
+    for number in (0, -1):
+        values = (Value("x", 0, 1, (Reader(1, **{field: number}),)),)
+        if number == 0:
+            assert ModuloProblem("two", (), ops, (Edge(0, 1, 1),), values).values == values
+        else:
+            with pytest.raises(ConfigError, match=field):
+                ModuloProblem("two", (), ops, (Edge(0, 1, 1),), values)

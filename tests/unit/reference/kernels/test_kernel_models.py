@@ -179,8 +179,10 @@ def test_rejections() -> None:
     single = build_schedule("single_buffer")
     model = kernel_for(single)
     load = ops(single, model, 0)[0]
-    with pytest.raises(ConfigError, match="K steps count 0 to"):
-        model.effect(replace(load, op=replace(load.op, subtile=99)), 0)
+    steps = len(model.accumulators())
+    for subtile in (steps, 99):
+        with pytest.raises(ConfigError, match=f"K steps count 0 to {steps - 1}"):
+            model.effect(replace(load, op=replace(load.op, subtile=subtile)), 0)
     with pytest.raises(ConfigError, match="single_buffer kernel does not know"):
         model.effect(replace(load, op=replace(load.op, role=OpRole.VALU_COMPUTE)), 0)
     with pytest.raises(ConfigError, match=r"mine says itself what its ops touch, in its kernel"):
