@@ -395,7 +395,7 @@ def test_every_fault_of_a_run_is_told() -> None:
     for name, other in ("XY", "YX"):
         wrong = changed(wrong, "after", f"store out{name}", reads=(Access(f"r.S{other}"),))
     found = refuted(wrong, FindingKind.ACCOUNTING).findings
-    assert {f.second.op for f in found} >= {"store outX", "store outY"}
+    assert {(f.second.op, f.trips) for f in found} == {("store outX", 1), ("store outY", 1)}
 
 
 # --- several loops --------------------------------------------------------------------------------
