@@ -20,7 +20,7 @@ import pytest
 
 from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.drive.gemm import GemmSpec
-from pipeloom.drive.store import FILE, Store, digest
+from pipeloom.drive.store import FILE, Store, digest, version
 from pipeloom.errors import InternalError, ScheduleError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
 from pipeloom.machine.gpus import gpu_for
@@ -431,7 +431,7 @@ def test_what_another_pipeloom_timed_is_refused(
 ) -> None:
     """A stand-in for Ray, whose one task is done at once."""
     job, cost = next(iter(_bounds().items()))
-    made_by = engines.version() if same else "another"
+    made_by = version() if same else "another"
     stand = SimpleNamespace(
         is_initialized=lambda: True,
         cluster_resources=lambda: {"CPU": 3},
