@@ -429,6 +429,24 @@ def test_the_package_ships_no_evidence() -> None:
     assert not {name for name in shipped & kept if not name.startswith("__")}
 
 
+LATE = {
+    "cli/main.py": "Ctrl-C is heard before the commands are imported",
+    "drive/environment.py": "what says which package is missing runs without it",
+}
+"""Modules of ``drive`` and ``cli`` that import ours in a function, and why."""
+
+
+def test_drive_and_commands_import_at_the_top() -> None:
+    late = set()
+    for path in (*SOURCE.glob("drive/*.py"), *SOURCE.glob("cli/*.py")):
+        functions = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        inside = (n for f in functions if isinstance(f, ast.FunctionDef) for n in ast.walk(f))
+        names = [str(n.module) for n in inside if isinstance(n, ast.ImportFrom)]
+        if any(name.startswith("pipeloom") for name in names):
+            late.add(str(path.relative_to(SOURCE)))
+    assert late == set(LATE)
+
+
 def test_every_layer_exists() -> None:
     units = {_unit(path) for path in SOURCE.rglob("*.py")}
     assert units == set(ALLOWED) | EMPTY

@@ -20,7 +20,7 @@ from pipeloom.cli.options import (
 )
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.judging import emit_note
-from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report, report_file
+from pipeloom.drive.reporting import TIMELINE_ITERATIONS, report, report_file
 from pipeloom.files import write_file
 from pipeloom.show.headers import no_loop_text
 from pipeloom.show.step_rows import pace
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_ending(output, ".html", "an HTML page")
     if arguments.launch:
         return _write_kernel(arguments, output)
-    found = report(ReportJob(simulate_job(arguments), arguments.timeline_iterations))
+    found = report(simulate_job(arguments), arguments.timeline_iterations)
     simulation, verdict, trace = found.simulation, found.verdict, found.trace
     write_file(output, found.page)
     size = len(found.page.encode("utf-8"))

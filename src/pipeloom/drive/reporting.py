@@ -31,14 +31,6 @@ SEEDS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ReportJob:
-    """What the page is about, and how many iterations its timeline shows."""
-
-    simulate: SimulateJob
-    timeline_iterations: int = TIMELINE_ITERATIONS
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The page, self-contained HTML, and what is on it."""
 
@@ -49,18 +41,18 @@ class Report:
     emitted: Choice | None
 
 
-def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
+def report(
+    job: SimulateJob | Source | Named, timeline_iterations: int = TIMELINE_ITERATIONS
+) -> Report:
     """Compile, verify and simulate what is named, and write it all on one page."""
-    if not isinstance(job, ReportJob | SimulateJob):
+    if not isinstance(job, SimulateJob):
         job = SimulateJob(job if isinstance(job, Source) else Source(job, default_tile="bf16"))
-    if not isinstance(job, ReportJob):
-        job = ReportJob(job)
-    simulation = prepare(job.simulate, needs_tile=False)
+    simulation = prepare(job, needs_tile=False)
     timed = simulation.opened.tile() is not None or _is_timed(simulation.program)
     trace = simulation.run() if timed else None
     verdict = simulation.verdict()
-    page = simulation_page(simulation, trace, verdict, iterations=job.timeline_iterations)
-    emitted = None if simulation.emission is not None else emitted_form(job.simulate.source)
+    page = simulation_page(simulation, trace, verdict, iterations=timeline_iterations)
+    emitted = None if simulation.emission is not None else emitted_form(job.source)
     return Report(fill_page(page), simulation, verdict, trace, emitted)
 
 

@@ -53,10 +53,24 @@ class Simulation:
     opened: Opened
     program: Program
     machine: Target
-    emission: Emission | None
-    header: str
-    tile: str
-    sync: str
+    emission: Emission | None = None
+
+    @property
+    def header(self) -> str:
+        """What it is about."""
+        return (
+            self.opened.header() if self.emission is None else f"emitted {self.emission.summary()}"
+        )
+
+    @property
+    def tile(self) -> str:
+        """The tile in words."""
+        return self.opened.tile_text() if self.emission is None else tile_text(self.program)
+
+    @property
+    def sync(self) -> str:
+        """How waits and barriers came about."""
+        return sync_text(self.program) if self.emission is None else self.emission.sync
 
     def verdict(self) -> Verdict:
         """Whether what is run can race."""
@@ -149,17 +163,7 @@ def prepare(job: SimulateJob, *, needs_tile: bool = True) -> Simulation:
     opened = open_source(job.source)
     if needs_tile:
         opened.require_tile()
-    program = opened.program()
-    return Simulation(
-        job,
-        opened,
-        program,
-        opened.machine(),
-        None,
-        opened.header(),
-        opened.tile_text(),
-        sync_text(program),
-    )
+    return Simulation(job, opened, opened.program(), opened.machine())
 
 
 def _prepare_emitted(job: SimulateJob) -> Simulation:
@@ -168,14 +172,4 @@ def _prepare_emitted(job: SimulateJob) -> Simulation:
         refuse_changes(source, named)
     typed = replace(source, dtype=source.element_type)
     found = emit(EmitJob(typed, allow_timing=job.allow_timing))
-    program = found.program
-    return Simulation(
-        job,
-        found.opened,
-        program,
-        program.target,
-        found,
-        f"emitted {found.summary()}",
-        tile_text(program),
-        found.sync,
-    )
+    return Simulation(job, found.opened, found.program, found.program.target, found)
