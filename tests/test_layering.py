@@ -54,7 +54,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "reference.graph": ("errors", "checks", "reference.ops"),
     "reference.geometry": ("errors", "checks", "machine"),
     "order.modulo": ("errors", "checks", "plain"),
-    "order": ("errors", "checks", "plain", "machine", "program", "declare", "order.modulo"),
+    "order": (
+        *("errors", "checks", "plain", "machine", "program", "declare"),
+        *("order.modulo", "sync"),
+    ),
     "reference.body_problem": (*VALUES, "order.modulo"),
     "reference.blocks": ("errors", "checks", "reference.ops"),
     "reference.compiled": (*VALUES, "program"),

@@ -18,7 +18,6 @@ from typing import Any
 
 from pipeloom.errors import OrderError
 from pipeloom.order.exact_weave import exact_bound, exact_weave
-from pipeloom.order.fill_waits import with_waits
 from pipeloom.order.instructions import has_vectors, refine
 from pipeloom.order.interleave import interleave
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
@@ -33,6 +32,7 @@ from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance, SyncMethod
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
+from pipeloom.sync.draft import with_waits
 
 STRATEGY = "weave"
 ROOMS = (12, 20, 32)

@@ -1,113 +1,413 @@
-"""What must be ordered, read off the data flow.
+"""What must be ordered in a run, read off the data flow.
 
-Who reads what follows from program order in registers (``register_reads``) and from values in LDS
-(``exchange``). Only what reaches an output makes demands, but for one: nobody reads registers whose
-load is in flight.
+Who reads which write of *registers* follows from a wave's program order. *LDS* is shared, and there
+the values decide: a read is meant to see the writes of its value, by whatever group, and must be
+over before the next ones. Groups with one script agree in program order, or nothing can help: a
+conflict. Only what reaches an output makes demands, but for one: nobody reads registers whose load
+is in flight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+from typing import NamedTuple
 
 from pipeloom.errors import OrderError
-from pipeloom.program import NodeKind
-from pipeloom.sync.demands import Flow, OrderConflict, Ordering, Rivals, Who
-from pipeloom.sync.exchange import Exchange, Lds
-from pipeloom.sync.register_reads import Registers
 from pipeloom.sync.script import Scripts
-from pipeloom.sync.touches import Touch, Touches
-from pipeloom.sync.walk import Event, Run
+from pipeloom.sync.touches import Site, Touch, Touches, Value
+from pipeloom.sync.walk import Event, Run, Walk
 
 
-def flow(scripts: Scripts, touches: Touches, run: Run) -> Flow:
-    """The orderings that make every live read see its own value, and the order's conflicts."""
-    found = [
-        [list(touches.of(w.group, n, event, run.iterations)) for n, event in enumerate(w.events)]
-        for w in run.walks
-    ]
-    registers = [Registers(walk, found[walk.group], touches) for walk in run.walks]
-    moved, wanted = ([own.moved() for own in registers], [own.wanted() for own in registers])
-    writes: dict[tuple[str, int], list[Touch]] = {}
-    reads: list[Touch] = []
-    for touch in (t for group in found for event in group for t in event if touches.is_lds(t)):
-        is_copy = run.event(touch.who).work.is_copy
-        if touch.writes:
-            value = moved[touch.group].get(touch.event, touch.value)
-            place = writes.setdefault((touch.resource, touch.copy), [])
-            place.append(replace(touch, value=value))
-        if touch.reads:
-            value = wanted[touch.group].get(touch.event, touch.value) if is_copy else touch.value
-            reads.append(replace(touch, value=value))
-    lds = Lds(touches, scripts.script_of, writes)
-    exchanges = [lds.exchange(touch) for touch in reads]
+class Ordering(NamedTuple):
+    """``first`` must have retired when ``second`` is issued, in the same wave or in others."""
 
-    sources: dict[Who, set[Who]] = {}
-    for own in registers:
-        for number, seen in enumerate(own.sources):
-            sources[own.walk.group, number] = {(own.walk.group, source) for source in seen}
-    for exchange in exchanges:
-        sources[exchange.read.who].update(write.who for write in exchange.meant)
-    live = _reachable(_stores(scripts, run), sources)
-
-    orderings: dict[Ordering, None] = {}
-    for own in registers:
-        for number, name in own.unset.items():
-            if (own.walk.group, number) in live:
-                raise _unset(scripts, own.walk.events[number], name)
-        orderings |= dict.fromkeys(own.orderings(live))
-    conflicts: dict[tuple[Who, Who], OrderConflict] = {}
-    rivals: list[Rivals] = []
-    for exchange in exchanges:
-        if exchange.read.who in live:
-            _check_found(scripts, touches, run, exchange)
-            conflicts |= {(c.early, c.late): c for c in exchange.conflicts}
-            rivals.extend(lds.rivals(exchange.read))
-            for first, second in exchange.orders:
-                orderings |= dict.fromkeys(_orderings(touches, run, first, second))
-    kept = [((g.walk.group, x), (g.walk.group, y)) for g in registers for x, y in g.kept]
-    return Flow(run, tuple(orderings), tuple(conflicts.values()), tuple(rivals), tuple(kept))
+    first: int
+    second: int
+    same_wave: bool
 
 
-def _stores(scripts: Scripts, run: Run) -> Iterator[Who]:
-    meaning = scripts.program.meaning
-    for walk in run.walks:
-        for number, event in enumerate(walk.events):
-            names = [a.resource for a in event.work.writes]
-            if any(n in meaning and meaning[n].kind is NodeKind.OUTPUT for n in names):
-                yield walk.group, number
+class OrderConflict(NamedTuple):
+    """Event ``early`` comes before ``late`` in the script, but has to come after it."""
+
+    early: int
+    late: int
+    what: str
 
 
-def _reachable(roots: Iterable[Who], sources: Mapping[Who, set[Who]]) -> set[Who]:
-    found: set[Who] = set()
-    stack = list(roots)
-    while stack:
-        who = stack.pop()
-        if who not in found:
-            found.add(who)
-            stack.extend(sources.get(who, ()))
-    return found
+class Rivals(NamedTuple):
+    """A live read and a write of the same bytes of LDS, in one wave or in two (or both).
+
+    ``newer`` says whether the write is of a later generation than the read means.
+    """
+
+    read: int
+    write: int
+    newer: bool
+    same_wave: bool
+    cross_wave: bool
 
 
-def _orderings(touches: Touches, run: Run, first: Touch, second: Touch) -> Iterator[Ordering]:
-    same, cross, _ = touches.related(first, second)
-    if same and run.event(first.who).work.counter is not None:
-        yield Ordering(first.who, second.who, True)
-    if cross:
-        yield Ordering(first.who, second.who, False)
+class Access(NamedTuple):
+    """An event that touches LDS, and the value that is meant."""
+
+    event: int
+    touch: Touch
+    value: Value | None
+
+    @property
+    def age(self) -> int:
+        """The iteration of its value; -1 where none is known, or for what comes before."""
+        return -1 if self.value is None else self.value[1]
 
 
-def _check_found(scripts: Scripts, touches: Touches, run: Run, exchange: Exchange) -> None:
-    read = exchange.read
-    if exchange.meant or exchange.conflicts or read.value is None:
-        return
-    if touches.start(read) is None:
-        name, iteration = read.value
-        raise OrderError(
-            f"nothing brings {name} of iteration {iteration} to {read.resource}, where "
-            f"{describe(scripts, run.event(read.who))} is meant to read it",
-            hint="the schedule loses data: no synchronisation and no order can repair that",
-        )
+@dataclass(slots=True)
+class Exchange:
+    """A read of LDS, and what it asks for.
+
+    ``meant`` are the writes that it reads; ``around`` has, by group, the last write before those
+    and the first ones after the read.
+    """
+
+    read: Access
+    meant: list[Access] = field(default_factory=list)
+    around: list[tuple[list[Access], list[Access]]] = field(default_factory=list)
+    conflicts: list[OrderConflict] = field(default_factory=list)
+
+    def conflict(self, early: Access, late: Access, what: str) -> None:
+        """Note that two stand the wrong way round."""
+        self.conflicts.append(OrderConflict(early.event, late.event, what))
+
+
+@dataclass(slots=True)
+class Others:
+    """What one group writes of the bytes that a step reads, in order.
+
+    ``places`` finds the writes of a value that fit the read; ``kinds`` are the ways (0 in one wave,
+    1 in two) in which any of them overlaps it.
+    """
+
+    writes: list[Access] = field(default_factory=list)
+    places: dict[Value | None, list[int]] = field(default_factory=dict)
+    kinds: set[int] = field(default_factory=set)
+
+
+class Demands:
+    """What one run asks for."""
+
+    def __init__(self, run: Run, orderings: Sequence[Ordering] = ()) -> None:
+        self.run = run
+        self.orderings = orderings
+
+
+class Flow(Demands):
+    """The demands of one run: ``orderings`` that make every live read see its own value, and the
+    ``conflicts`` of the order."""
+
+    def __init__(self, scripts: Scripts, touches: Touches, run: Run) -> None:
+        super().__init__(run)
+        self._scripts, self._touches = scripts, touches
+        self._values: dict[tuple[str, int | None], Value] = {}
+        self._others: dict[tuple[tuple[str, int], int, int], list[Others]] = {}
+        self._writes: dict[tuple[str, int], list[Access]] = {}
+        self._sources: list[set[int]] = [set() for _ in run.events]
+        self._unset: dict[int, str] = {}
+        exchanges = [self._exchange(read) for read in self._lds(self._follow())]
+        self._live = self._reaching_outputs(exchanges)
+        self._exchanges = [e for e in exchanges if self._live[e.read.event]]
+        for number, name in self._unset.items():
+            if self._live[number]:
+                raise _unset(scripts, run.events[number], name)
+        for exchange in self._exchanges:
+            self._check_found(exchange)
+        found = (conflict for exchange in self._exchanges for conflict in exchange.conflicts)
+        self.conflicts = tuple({(c.early, c.late): c for c in found}.values())
+        self.orderings = list(dict.fromkeys((*self._in_registers(), *self._in_lds())))
+
+    def _value(self, touch: Touch, event: Event) -> Value | None:
+        """What a touch is meant to hold."""
+        if touch.node is None:
+            return None
+        key = (touch.node, event.iteration)
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = self._touches.value(*key, self.run.iterations)
+        return found
+
+    def _waves(self) -> Iterator[tuple[Walk, dict[int, Site], int]]:
+        """One wave of each kind that uses other parts of the registers than the others."""
+        for walk in self.run.walks:
+            sites = self._touches.sites[walk.group]
+            for kind in range(self._touches.kinds[walk.group]):
+                yield walk, sites, kind
+
+    def _follow(self) -> list[tuple[int, int, Touch]]:
+        """Find the writes of registers that each event reads, and reads that no write precedes.
+
+        Returns who uses what a copy brought: the copy, its user, the user's touch.
+        """
+        used: list[tuple[int, int, Touch]] = []
+        events, starts = self.run.events, self._touches.starts
+        for walk, sites, kind in self._waves():
+            held: dict[int, tuple[int, ...]] = {}
+            for number in walk.events:
+                site = sites[events[number].gap]
+                for touch, cells in zip(site.registers, site.cells[kind], strict=True):
+                    if touch.reads:
+                        seen: set[int] = set()
+                        for cell in cells:
+                            if cell in held:
+                                seen.update(held[cell])
+                            elif starts[touch.place[0]] is None:
+                                self._unset.setdefault(number, touch.place[0])
+                        self._sources[number] |= seen
+                        if touch.node is not None:
+                            used += [(w, number, touch) for w in seen if events[w].work.is_copy]
+                    if touch.writes:
+                        sure = site.work.when is None
+                        for cell in cells:
+                            held[cell] = (number,) if sure else (*held.get(cell, ()), number)
+        return used
+
+    def _lds(self, used: list[tuple[int, int, Touch]]) -> list[Access]:
+        """Note the writes of LDS by place; returns the reads."""
+        wanted, moved = self._wanted(used), self._moved()
+        reads = []
+        for walk in self.run.walks:
+            sites = self._touches.sites[walk.group]
+            for number in walk.events:
+                event = self.run.events[number]
+                for touch in sites[event.gap].lds:
+                    value = self._value(touch, event)
+                    if touch.writes:
+                        brought = Access(number, touch, moved.get(number, value))
+                        self._writes.setdefault(touch.place, []).append(brought)
+                    if touch.reads:
+                        value = wanted.get(number, value) if event.work.is_copy else value
+                        reads.append(Access(number, touch, value))
+        return reads
+
+    def _wanted(self, used: list[tuple[int, int, Touch]]) -> dict[int, Value | None]:
+        """What the users of each copy take it for, where they agree: better than its own claim."""
+        found: dict[int, set[Value | None]] = {}
+        for writer, user, touch in sorted(used, key=itemgetter(1), reverse=True):
+            event = self.run.events[user]
+            passed_on = found.get(user) if event.work.is_copy else None
+            found.setdefault(writer, set()).update(passed_on or {self._value(touch, event)})
+        return {n: next(iter(values)) for n, values in found.items() if len(values) == 1}
+
+    def _moved(self) -> dict[int, Value]:
+        """What a copy out of registers moves: what was brought there, whatever it claims."""
+        found: dict[int, Value] = {}
+        for walk in self.run.walks:
+            sites = self._touches.sites[walk.group]
+            for number in walk.events:
+                event = self.run.events[number]
+                if event.work.is_copy:
+                    site = sites[event.gap]
+                    values = {found.get(source) for source in self._sources[number]}
+                    touch = next(iter((*site.registers, *site.lds)), None)
+                    value = None if touch is None else self._value(touch, event)
+                    value = values.pop() if len(values) == 1 else value
+                    if value is not None:
+                        found[number] = value
+        return found
+
+    def _around(self, read: Access) -> list[Others]:
+        """All writes of the bytes that an event reads, by group; its own is none of them."""
+        site = self._touches.sites[read.touch.group][self.run.events[read.event].gap]
+        own = read.event if any(touch.writes for touch in site.lds) else -1
+        key = (read.touch.place, read.touch.shape, own)
+        found = self._others.get(key)
+        if found is None:
+            by_group: dict[int, Others] = {}
+            for write in self._writes.get(read.touch.place, ()):
+                *ways, fits = self._touches.related(write.touch, read.touch)
+                if any(ways) and write.event != own:
+                    others = by_group.setdefault(write.touch.group, Others())
+                    others.kinds.update(kind for kind in (0, 1) if ways[kind])
+                    if fits:
+                        others.places.setdefault(write.value, []).append(len(others.writes))
+                    others.writes.append(write)
+            found = self._others[key] = list(by_group.values())
+        return found
+
+    def _exchange(self, read: Access) -> Exchange:
+        """What a read asks for."""
+        found = Exchange(read)
+        for others in self._around(read):
+            meant = others.places.get(read.value, ())
+            place = self._among if meant else self._strangers
+            found.around.append(place(found, others, meant))
+        return found
+
+    def _among(
+        self, found: Exchange, others: Others, meant: Sequence[int]
+    ) -> tuple[list[Access], list[Access]]:
+        """Add the writes of one group that are ``meant``, and return those around them."""
+        read, writes, scripts = found.read, others.writes, self._scripts.script_of
+        mine, theirs = read.touch.group, writes[0].touch.group
+        comparable = scripts[mine] == scripts[theirs]
+        # the event of that group that stands where the read does
+        here = read.event + self._first_event(theirs) - self._first_event(mine)
+        before = [n for n in meant if writes[n].event < here]
+        if comparable and not before:
+            found.conflict(read, writes[meant[0]], "the load must come first")
+            return [], []
+        last = before[-1] if comparable else meant[0]
+        while not comparable and last + 1 in meant:
+            last += 1
+        first = last
+        while first - 1 in meant:
+            first -= 1
+        found.meant += writes[first : last + 1]
+        later = (writes[n] for n in range(last + 1, len(writes)) if n not in meant)
+        newer = self._first(later, others, read)
+        if comparable and newer and newer[0].event < here:
+            what = "it loads the next generation before the last read of the old one"
+            found.conflict(newer[0], read, what)
+            return [], []
+        return writes[max(0, first - 1) : first], newer
+
+    def _first_event(self, group: int) -> int:
+        return self.run.walks[group].events.start
+
+    def _strangers(
+        self, found: Exchange, others: Others, _: Sequence[int]
+    ) -> tuple[list[Access], list[Access]]:
+        """Writes of a group that never writes what the read means: generations decide."""
+        read = found.read
+        older = [w for w in others.writes if w.age <= read.age]
+        newer = [w for w in others.writes if w.age > read.age]
+        if others.writes[0].touch.group == read.touch.group:
+            for write in older:
+                if write.event > read.event:
+                    found.conflict(read, write, "it writes an older generation")
+            for write in newer:
+                if write.event < read.event:
+                    found.conflict(write, read, "it writes a newer generation too early")
+        return older[-1:], self._first(newer, others, read)
+
+    def _first(self, newer: Iterable[Access], others: Others, read: Access) -> list[Access]:
+        """The first of a group's writes that the read's own wave makes, and that others make.
+
+        Whoever issues a later one has issued these before.
+        """
+        chosen: dict[int, Access] = {}
+        for write in newer:
+            for kind, applies in enumerate(self._touches.related(write.touch, read.touch)[:2]):
+                if applies:
+                    chosen.setdefault(kind, write)
+            if len(chosen) == len(others.kinds):
+                break
+        return list(dict.fromkeys(chosen.values()))
+
+    def _reaching_outputs(self, exchanges: Sequence[Exchange]) -> bytearray:
+        """By event, whether an output depends on it."""
+        meant: dict[int, list[int]] = {}
+        for exchange in exchanges:
+            writes = [write.event for write in exchange.meant]
+            meant.setdefault(exchange.read.event, []).extend(writes)
+        live = bytearray(len(self.run.events))
+        stack = [
+            number
+            for walk in self.run.walks
+            for number in walk.events
+            if self._touches.sites[walk.group][self.run.events[number].gap].stores
+        ]
+        while stack:
+            number = stack.pop()
+            if not live[number]:
+                live[number] = True
+                stack += self._sources[number]
+                stack += meant.get(number, ())
+        return live
+
+    def _in_registers(self) -> Iterator[Ordering]:
+        """A load before its users, live or not, and before a live write of the same registers."""
+        places = self.run.places
+        for walk in self.run.walks:
+            for number in walk.events:
+                for source in sorted(self._sources[number]):
+                    if places[source] >= 0:
+                        yield Ordering(source, number, True)
+        for walk, sites, kind in self._waves():
+            flying: dict[int, list[int]] = {}
+            for number in walk.events:
+                site = sites[self.run.events[number].gap]
+                for touch, cells in zip(site.registers, site.cells[kind], strict=True):
+                    for cell in cells if touch.writes else ():
+                        for load in flying.pop(cell, ()) if self._live[number] else ():
+                            if load != number:
+                                yield Ordering(load, number, True)
+                        if places[number] >= 0:
+                            flying.setdefault(cell, []).append(number)
+
+    def _in_lds(self) -> Iterator[Ordering]:
+        known: set[tuple[int, ...]] = set()
+        for exchange in self._exchanges:
+            read, meant = exchange.read, exchange.meant
+            for older, newer in exchange.around:
+                for write in older:
+                    key = (write.event, *(m.event for m in meant))
+                    if key not in known:
+                        known.add(key)
+                        yield from (o for m in meant for o in self._ordered(write, m))
+                for write in newer:
+                    yield from self._ordered(read, write)
+            for write in meant:
+                yield from self._ordered(write, read)
+
+    def _ordered(self, first: Access, second: Access) -> Iterator[Ordering]:
+        same, cross, _ = self._touches.related(first.touch, second.touch)
+        if same and self.run.places[first.event] >= 0:
+            yield Ordering(first.event, second.event, True)
+        if cross:
+            yield Ordering(first.event, second.event, False)
+
+    @cached_property
+    def kept(self) -> set[tuple[int, int]]:
+        """Pairs of events of one wave that registers hold in their order."""
+        found = {(w, number) for number, seen in enumerate(self._sources) for w in seen}
+        for walk, sites, kind in self._waves():
+            readers: dict[tuple[str, int], list[tuple[set[int], int]]] = {}
+            for number in walk.events:
+                site = sites[self.run.events[number].gap]
+                for touch, cells in zip(site.registers, map(set, site.cells[kind]), strict=True):
+                    mine = readers.setdefault(touch.place, [])
+                    if touch.reads:
+                        mine.append((cells, number))
+                    if touch.writes:
+                        found |= {(r, number) for c, r in mine if r != number and c & cells}
+                        mine[:] = [pair for pair in mine if not pair[0] <= cells]
+        return found
+
+    @cached_property
+    def rivals(self) -> list[Rivals]:
+        """Every live read of LDS with every write of the same bytes."""
+        found = []
+        for read in (exchange.read for exchange in self._exchanges):
+            for write in (w for others in self._around(read) for w in others.writes):
+                same, cross, fits = self._touches.related(write.touch, read.touch)
+                is_meant = fits and write.value == read.value
+                newer = not is_meant and write.age > read.age
+                found.append(Rivals(read.event, write.event, newer, same, cross))
+        return found
+
+    def _check_found(self, exchange: Exchange) -> None:
+        read = exchange.read
+        if exchange.meant or exchange.conflicts or read.value is None:
+            return
+        resource = read.touch.place[0]
+        if self._touches.starts[resource] is None:
+            name, iteration = read.value
+            raise OrderError(
+                f"nothing brings {name} of iteration {iteration} to {resource}, where "
+                f"{describe(self._scripts, self.run.events[read.event])} is meant to read it",
+                hint="the schedule loses data: no synchronisation and no order can repair that",
+            )
 
 
 def _unset(scripts: Scripts, event: Event, name: str) -> OrderError:

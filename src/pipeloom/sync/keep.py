@@ -21,7 +21,6 @@ from dataclasses import replace
 from pipeloom.errors import OrderError
 from pipeloom.program import Barrier, Move
 from pipeloom.sync.flow import describe
-from pipeloom.sync.replay import row_pair
 from pipeloom.sync.resettle import Places, moved
 from pipeloom.sync.script import Around, Kept, Place, Row, Script, Scripts, Sync
 from pipeloom.sync.study import Change, Study
@@ -34,42 +33,43 @@ def mended(study: Study, reorder: bool) -> tuple[Study, list[Change]]:
 
     Raises ``OrderError`` if that needs changes and ``reorder`` is off, or nothing helps.
     """
-    trouble = _trouble(study)
-    if trouble is None and not reorder:
+    found = trouble(study)
+    if found is None and not reorder:
         return study, []
     changes: list[Change] = []
-    if trouble is not None:
-        moves = _moves(study, trouble)
+    if found is not None:
+        moves = _moves(study, found)
         changes = [_move(study.scripts, load, to) for load, to in moves.items()]
         study = Study.of(_with_moves(study.scripts, moves))
     while (gap := _missing_barrier(study)) is not None:
         changes.append(Change(_added(study.scripts, gap)))
         study = Study.of(_with_barrier(study.scripts, gap))
     told = "; ".join(change.words for change in changes)
-    still = _trouble(study)
+    still = trouble(study)
     if still is not None:
         raise _unsavable(still, f"even with {told or 'its loads moved'}. {WITHOUT}")
-    if trouble is not None and not reorder:
-        raise _unsavable(trouble, f"nearest legal order: {told}. reorder=True applies it")
+    if found is not None and not reorder:
+        raise _unsavable(found, f"nearest legal order: {told}. reorder=True applies it")
     return study, changes
 
 
-def _trouble(study: Study, about: Place | None = None) -> str | None:
+def trouble(study: Study, about: Place | None = None) -> str | None:
     """Two events that no wait can order, and why; with ``about``, one of them stands there."""
     conflict = study.conflict(about)
     if conflict is not None:
         return conflict
-    for ordering, first, second in study.unseparated():
-        if about is None or about in {study.scripts.places[e.gap] for e in (first, second)}:
+    for run, first, second in study.unseparated():
+        events = run.events[first], run.events[second]
+        if about is None or about in {study.scripts.places[e.gap] for e in events}:
+            early, late = (describe(study.scripts, event) for event in events)
             return (
-                f"{describe(study.scripts, first)} of a wave of group {ordering.first[0]} must be "
-                f"over before {describe(study.scripts, second)} of another, of group "
-                f"{ordering.second[0]}, but no barrier comes between the two"
+                f"{early} of a wave of group {run.groups[first]} must be over before {late} of "
+                f"another, of group {run.groups[second]}, but no barrier comes between the two"
             )
     return None
 
 
-def _moves(study: Study, trouble: str) -> dict[Place, int]:
+def _moves(study: Study, found: str) -> dict[Place, int]:
     """Where the loads that cannot stay should go."""
     everywhere = Places(study)
     moves: dict[Place, int] = {}
@@ -83,7 +83,7 @@ def _moves(study: Study, trouble: str) -> dict[Place, int]:
         if to is None:
             row = study.scripts.scripts[load[0]].rows[load[1]]
             where = f"no place in the {row.section.name} suits {row.name(load[2])}"
-            raise _unsavable(_trouble(study, load) or trouble, f"{where}. {WITHOUT}")
+            raise _unsavable(trouble(study, load) or found, f"{where}. {WITHOUT}")
         moves[load] = to
     return moves
 
@@ -109,7 +109,8 @@ def _missing_barrier(study: Study) -> Place | None:
         return None
     rows = scripts.scripts[0].rows
     lacking: set[Place] = set()
-    for _, first, second in study.unseparated():
+    for run, *pair in study.unseparated():
+        first, second = (run.events[number] for number in pair)
         if not rows[second.row].loops:
             lacking.add(scripts.places[second.gap])
         elif first.row < second.row:
@@ -121,16 +122,15 @@ def _missing_barrier(study: Study) -> Place | None:
 def _burdens(study: Study) -> set[Place]:
     """Work for whose sake a wait of a loop before it must be tighter than the loop needs."""
     scripts, bench = study.scripts, study.bench
-    loops = {r for r, row in enumerate(scripts.scripts[0].rows) if row.loops}
     sync = Sync()
-    bench.tighten(sync, {(r, r) for r in loops})
+    bench.tighten(sync, {(r, r) for r in bench.loops})
     found: set[Place] = set()
-    for flow, miss in bench.unmet(sync):
-        first, second = row_pair(flow, miss.ordering)
-        if miss.slot is None or first not in loops or second in loops:
+    for flow, ordering, due in bench.unmet(sync):
+        first, second = (flow.run.events[number] for number in ordering[:2])
+        if due is None or first.row not in bench.loops or second.row in bench.loops:
             continue
-        if scripts.places[miss.slot // 2][1] == first:
-            found.add(scripts.places[flow.run.event(miss.ordering.second).gap])
+        if scripts.places[due.slot // 2][1] == first.row:
+            found.add(scripts.places[second.gap])
     return found
 
 
@@ -164,7 +164,7 @@ def _with_rows(scripts: Scripts, change: Callable[[int, int, Row], Row]) -> Scri
     return replace(scripts, scripts=changed)
 
 
-def _unsavable(trouble: str, hint: str) -> OrderError:
+def _unsavable(found: str, hint: str) -> OrderError:
     return OrderError(
-        f"waits alone cannot save this order with its barriers: {trouble}", hint=hint, field="order"
+        f"waits alone cannot save this order with its barriers: {found}", hint=hint, field="order"
     )

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pipeloom.errors import OrderError
 from pipeloom.program import Move
-from pipeloom.sync.demands import Flow, Who
+from pipeloom.sync.flow import Flow
 from pipeloom.sync.script import Around, Doing, Item, Row, Script, Scripts
 from pipeloom.sync.study import Change
 
@@ -38,19 +38,19 @@ def precedences(scripts: Scripts, flows: Sequence[Flow]) -> dict[tuple[int, int]
     """By script and row, the pairs of items of which every legal order has the first one first."""
     pairs: dict[tuple[int, int], set[Pair]] = {}
     for flow in flows:
+        groups, events = flow.run.groups, flow.run.events
         for first, second in _pairs(flow):
-            x, y = flow.run.event(first), flow.run.event(second)
-            if first[0] == second[0] and (x.row, x.trip) == (y.row, y.trip):
+            x, y = events[first], events[second]
+            if groups[first] == groups[second] and (x.row, x.trip) == (y.row, y.trip):
                 s, r, p = scripts.places[x.gap]
                 pairs.setdefault((s, r), set()).add((p, scripts.places[y.gap][2]))
     return pairs
 
 
-def _pairs(flow: Flow) -> Iterable[tuple[Who, Who]]:
+def _pairs(flow: Flow) -> Iterable[Pair]:
     yield from flow.kept
     for rivals in flow.rivals:
-        if rivals.read[0] == rivals.write[0]:
-            yield (rivals.read, rivals.write) if rivals.newer else (rivals.write, rivals.read)
+        yield (rivals.read, rivals.write) if rivals.newer else (rivals.write, rivals.read)
 
 
 def _row(row: Row, pairs: set[Pair]) -> tuple[Row, list[Change]]:

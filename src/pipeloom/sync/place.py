@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.program import NodeKind
-from pipeloom.sync.demands import Ordering
-from pipeloom.sync.flow import describe
+from pipeloom.sync.flow import Demands, Ordering, describe
 from pipeloom.sync.levels import Counts, Distance, line_barriers, loop_barriers
 from pipeloom.sync.quality import quality
 from pipeloom.sync.replay import Bench, Replay
 from pipeloom.sync.script import Scripts, Sync
-from pipeloom.sync.walk import Event
+from pipeloom.sync.walk import Event, Gate
 
 
 def place_synchronisation(bench: Bench, barrier_gaps: Mapping[str, Sequence[int]]) -> Sync:
@@ -30,36 +29,31 @@ def place_synchronisation(bench: Bench, barrier_gaps: Mapping[str, Sequence[int]
         sync = _placed(bench, {})
     _check(bench, sync)
     _drop_barriers(bench, sync)
-    loosen_waits(bench, sync)
+    bench.loosen(sync)
     return sync
 
 
 def place_waits(bench: Bench) -> Sync:
     """The loosest waits for barriers that stand already; nothing of them can be spared."""
     sync = Sync()
-    rows = range(len(bench.scripts.scripts[0].rows))
-    loops = [r for r in rows if bench.scripts.scripts[0].rows[r].loops]
-    bench.tighten(sync, {(r, r) for r in loops})
-    for first in (*loops, *reversed(rows)):
-        for second in rows:
-            bench.tighten(sync, {(first, second)})
+    bench.tighten(sync, {(r, r) for r in bench.loops})
+    bench.tighten(sync)
     _check(bench, sync)
-    loosen_waits(bench, sync)
+    bench.loosen(sync)
     return sync
 
 
 def _check(bench: Bench, sync: Sync) -> None:
-    for flow, missed in bench.unmet(sync):
-        if missed.slot is None:
-            pair = (missed.ordering.first, missed.ordering.second)
-            raise _hopeless(bench.scripts, *map(flow.run.event, pair))
-        raise InternalError(f"the derived waits and barriers do not meet {missed.ordering}")
+    for flow, ordering, due in bench.unmet(sync):
+        if due is None:
+            raise _hopeless(bench.scripts, *(flow.run.events[n] for n in ordering[:2]))
+        raise InternalError(f"the derived waits and barriers do not meet {ordering}")
 
 
 def _placed(bench: Bench, barrier_gaps: Mapping[str, Sequence[int]]) -> Sync:
     sync = Sync()
     rows = bench.scripts.scripts[0].rows
-    loops = [r for r, row in enumerate(rows) if row.loops]
+    loops = bench.loops
     for row in loops:
         proposed = _proposal(bench.scripts, row, barrier_gaps)
         _put(sync, _in_loop(bench, row) if proposed is None else proposed)
@@ -96,29 +90,23 @@ def _put(sync: Sync, counts: Counts) -> None:
         sync.set_barriers(gap, count)
 
 
-def _crossings(bench: Bench, sync: Sync) -> Iterator[tuple[list[Replay], Ordering, Event, Event]]:
-    """Every demand between waves, with its events, under ``sync``."""
+def _crossings(bench: Bench, sync: Sync) -> Iterator[tuple[Demands, Replay, Ordering]]:
+    """Every demand between waves, under ``sync``."""
     for flow in bench.flows:
-        replays = bench.replays(flow, sync)
+        replay = Replay(flow.run, sync)
         for ordering in flow.orderings:
             if not ordering.same_wave:
-                events = flow.run.event(ordering.first), flow.run.event(ordering.second)
-                yield replays, ordering, *events
-
-
-def _issued(replays: list[Replay], ordering: Ordering) -> tuple[int, int]:
-    """The epochs in which both are issued."""
-    (g, x), (h, y) = ordering.first, ordering.second
-    return replays[g].issue_epoch[x], replays[h].issue_epoch[y]
+                yield flow, replay, ordering
 
 
 def _in_loop(bench: Bench, row: int) -> Counts:
     scripts = bench.scripts
     demanded: dict[Distance, tuple[Event, Event]] = {}
     loads: dict[Distance, None] = {}
-    for replays, ordering, first, second in _crossings(bench, Sync()):
+    for flow, replay, ordering in _crossings(bench, Sync()):
+        first, second = (flow.run.events[n] for n in ordering[:2])
         if first.row == row == second.row:
-            x, y = _issued(replays, ordering)
+            x, y = (replay.issue_epoch[n] for n in ordering[:2])
             found = Distance(first.gap, second.gap, second.trip - first.trip, x + 1 - y)
             if found.apart > 0 or len(scripts.scripts) > 1:
                 demanded.setdefault(found, (first, second))
@@ -151,20 +139,22 @@ def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
     loop_next = row + 1 < len(scripts.scripts[0].rows) and scripts.scripts[0].rows[row + 1].loops
     floors: dict[tuple[int, int], None] = {}
     demanded: dict[Distance, tuple[Event, Event]] = {}
-    for replays, ordering, first, second in _crossings(bench, sync):
+    for flow, replay, ordering in _crossings(bench, sync):
+        first, second = (flow.run.events[n] for n in ordering[:2])
         if first.row > row or second.row < row:
             continue
         if second.row != row and not (loop_next and second.row == row + 1):
             continue
-        (g, x), (h, _) = ordering.first, ordering.second
-        issued, reached = _issued(replays, ordering)
-        at = second.gap if second.row == row else gaps[scripts.script_of[h]][-1]
+        issued, reached = (replay.issue_epoch[n] for n in ordering[:2])
+        retired = replay.retire_epoch[ordering.first]
+        groups = [flow.run.groups[n] for n in ordering[:2]]
+        at = second.gap if second.row == row else gaps[scripts.script_of[groups[1]]][-1]
         if first.row == row:
-            if second.row == row or replays[g].retire_epoch[x] >= reached:
+            if second.row == row or retired >= reached:
                 found = Distance(first.gap, at, 0, issued + 1 - reached)
                 demanded.setdefault(found, (first, second))
         else:
-            done = min(replays[g].retire_epoch[x], _entered(scripts, replays[g], row))
+            done = min(retired, _entered(scripts, replay.gates.by_group[groups[0]], row))
             floors.setdefault((at, done + 1 - reached))
     counts = line_barriers(gaps, floors, demanded)
     if counts is None:
@@ -172,9 +162,9 @@ def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
     return counts
 
 
-def _entered(scripts: Scripts, replay: Replay, row: int) -> int:
+def _entered(scripts: Scripts, gates: Sequence[Gate], row: int) -> int:
     """The epoch in which a group enters a row."""
-    return sum(scripts.places[slot // 2][1] < row for slot, _ in replay.barriers)
+    return sum(scripts.places[gate.slot // 2][1] < row for gate in gates)
 
 
 def _hopeless(scripts: Scripts, first: Event, second: Event) -> OrderError:
@@ -201,23 +191,3 @@ def _drop_barriers(bench: Bench, sync: Sync) -> None:
             if not bench.holds(sync):
                 for gap in chosen:
                     sync.set_barriers(gap, sync.barriers.get(gap, 0) + 1)
-
-
-def loosen_waits(bench: Bench, sync: Sync) -> None:
-    """Give every wait the largest count that holds; drop those that any count satisfies."""
-    demands = bench.options(sync)
-    for slot in sorted(sync.waits):
-        waits = sync.waits[slot]
-        for counter in list(waits):
-            del waits[counter]
-            largest = [
-                dict(options)[slot]
-                for options in demands[counter]
-                if not any(
-                    sync.waits.get(at, {}).get(counter, limit + 1) <= limit for at, limit in options
-                )
-            ]
-            if largest:
-                waits[counter] = min(*largest, bench.limit(counter) - 1)
-        if not waits:
-            del sync.waits[slot]

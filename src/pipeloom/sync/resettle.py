@@ -14,15 +14,16 @@ reads: that keeps the turns of memory and matrix unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
+from operator import itemgetter
 
 from pipeloom.program import Step, Work
-from pipeloom.sync.demands import Flow
+from pipeloom.sync.flow import Flow
 from pipeloom.sync.script import Around, Doing, Item, Kept, Place, Row
 from pipeloom.sync.study import Study
-from pipeloom.sync.walk import Event, Walk
+from pipeloom.sync.walk import Event
 
 FAR = 1 << 40
 
@@ -32,7 +33,7 @@ class _Bounds:
     """What one load, in one pass, must come after and before: positions and epochs of its walk."""
 
     start: int
-    epochs: list[int]
+    epoch: Callable[[int, int], int]
     after: int = -1
     before: int = FAR
     after_epoch: int = -1
@@ -43,7 +44,7 @@ class _Bounds:
         at = self.start + place
         return (
             self.after < at <= self.before
-            and self.after_epoch < self.epochs[at] < self.before_epoch
+            and self.after_epoch < self.epoch(at, 0) < self.before_epoch
         )
 
 
@@ -119,19 +120,17 @@ def is_load(work: Work) -> bool:
 
 def _bounds(study: Study, found: Flow, loop_only: bool) -> Iterator[tuple[Place, _Bounds]]:
     """By place: what each load into LDS must come after and before, pass by pass."""
-    scripts = study.scripts
-    epochs = [[0, *accumulate(kept for _, _, kept in w.course)] for w in found.run.walks]
-    position = [_positions(walk) for walk in found.run.walks]
-    table: dict[tuple[int, int], _Bounds] = {}
+    scripts, run, gates = study.scripts, found.run, found.run.gates({})
+    table: dict[int, _Bounds] = {}
     for rivals in found.rivals:
-        (g, x), (h, y) = rivals.read, rivals.write
-        read, write = found.run.event(rivals.read), found.run.event(rivals.write)
+        read, write = run.events[rivals.read], run.events[rivals.write]
         if not is_load(write.work):
             continue
-        start = position[h][y] - scripts.places[write.gap][2]
-        bounds = table.setdefault(rivals.write, _Bounds(start, epochs[h]))
-        at = position[g][x] if rivals.same_wave else None
-        epoch = epochs[g][position[g][x]] if rivals.cross_wave else None
+        start = run.issue[rivals.write] - scripts.places[write.gap][2]
+        group = run.groups[rivals.write]
+        bounds = table.setdefault(rivals.write, _Bounds(start, partial(gates.epoch, group)))
+        at = run.issue[rivals.read] if rivals.same_wave else None
+        epoch = gates.issue_epoch[rivals.read] if rivals.cross_wave else None
         if loop_only and not _in_one_loop(study, read, write):
             epoch = None
         if rivals.newer:
@@ -140,12 +139,8 @@ def _bounds(study: Study, found: Flow, loop_only: bool) -> Iterator[tuple[Place,
         else:
             bounds.before = min(bounds.before, FAR if at is None else at)
             bounds.before_epoch = min(bounds.before_epoch, FAR if epoch is None else epoch)
-    for who, bounds in sorted(table.items(), key=lambda pair: pair[0]):
-        yield scripts.places[found.run.event(who).gap], bounds
-
-
-def _positions(walk: Walk) -> list[int]:
-    return [at for at, (_, number, _) in enumerate(walk.course) if number >= 0]
+    for number, bounds in sorted(table.items(), key=itemgetter(0)):
+        yield scripts.places[run.events[number].gap], bounds
 
 
 def _in_one_loop(study: Study, read: Event, write: Event) -> bool:

@@ -14,9 +14,10 @@ opposite loops, and every loop has a straight row on either side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 
 from pipeloom.program import (
     Barrier,
@@ -97,10 +98,12 @@ Place = tuple[int, int, int]
 @dataclass(slots=True)
 class Sync:
     """Waits and barriers by gap number; waits at ``2 * gap`` stand before the barriers of a gap, at
-    ``2 * gap + 1`` behind them."""
+    ``2 * gap + 1`` behind them. Barriers behind the gaps that are ``spared`` do not stay after all.
+    """
 
     barriers: dict[int, int] = field(default_factory=dict)
     waits: dict[int, dict[str, int]] = field(default_factory=dict)
+    spared: frozenset[int] = frozenset()
 
     def set_barriers(self, gap: int, count: int) -> None:
         """Have ``count`` barriers in a gap."""
@@ -138,20 +141,52 @@ class Scripts:
         found = {g: s for s, script in enumerate(self.scripts) for g in script.groups}
         return tuple(found[g] for g in sorted(found))
 
+    def row(self, gap: int) -> Row:
+        """The row of a gap."""
+        s, r, _ = self.places[gap]
+        return self.scripts[s].rows[r]
+
     def gaps(self, script: int, row: int) -> range:
         """The numbers of the gaps of a row; the last is its end."""
         first = self.gap[script, row, 0]
         return range(first, first + len(self.scripts[script].rows[row].items) + 1)
 
-    def assemble(self, sync: Sync) -> tuple[Group, ...]:
-        """The program's groups with this synchronisation."""
+    @cached_property
+    def work_before(self) -> tuple[int, ...]:
+        """By gap, how much work of its row stands before it."""
+        return tuple(
+            count
+            for script in self.scripts
+            for row in script.rows
+            for count in accumulate((isinstance(i, Doing) for i in row.items), initial=0)
+        )
+
+    def works(self, group: int, row: int) -> list[tuple[int, Work]]:
+        """A group's work in a row, each with its gap."""
+        s = self.script_of[group]
+        items = zip(self.gaps(s, row), self.scripts[s].rows[row].items, strict=False)
+        return [(gap, item.by_group[group]) for gap, item in items if isinstance(item, Doing)]
+
+    def kept(self, group: int, row: int) -> list[int]:
+        """The gaps of a row behind which a group has a barrier that stays."""
+        s = self.script_of[group]
+        items = zip(self.gaps(s, row), self.scripts[s].rows[row].items, strict=False)
+        return [gap for gap, item in items if isinstance(item, Kept) and group in item.groups]
+
+    def assemble(self, sync: Sync, ahead: bool = False) -> tuple[Group, ...]:
+        """The program's groups with this synchronisation.
+
+        With ``ahead`` the waits of a barrier that stays stand before the product in front of it,
+        which adds nothing to a counter: there they cost no time. Waits of one place come as the
+        target lists its counters, or then by name.
+        """
         return tuple(
             replace(
                 group,
                 sections=tuple(
                     replace(row.section, steps=steps)
                     for r, row in enumerate(self.scripts[s].rows)
-                    if (steps := tuple(self._steps(sync, s, r, number))) or row.section.name
+                    if (steps := self._steps(sync, s, r, number, ahead)) or row.section.name
                 ),
             )
             for number, (group, s) in enumerate(
@@ -159,22 +194,31 @@ class Scripts:
             )
         )
 
-    def _steps(self, sync: Sync, s: int, r: int, group: int) -> Iterator[Step]:
+    def _steps(self, sync: Sync, s: int, r: int, group: int, ahead: bool) -> tuple[Step, ...]:
         row = self.scripts[s].rows[r]
-        for gap, fences, item in zip(self.gaps(s, r), row.fences, (*row.items, None), strict=True):
-            yield from fences.before
-            yield from self._waits(sync, 2 * gap)
-            for _ in range(sync.barriers.get(gap, 0)):
-                yield Barrier()
-            yield from self._waits(sync, 2 * gap + 1)
-            yield from fences.after
-            if isinstance(item, Doing):
-                yield item.by_group[group]
-            elif item is not None and group in item.groups:
-                yield item.barrier
+        names = [counter.name for counter in self.program.target.counters]
+        names = sorted(names) if ahead else names
+        found: list[Step] = []
 
-    def _waits(self, sync: Sync, slot: int) -> Iterator[Wait]:
-        found = sync.waits.get(slot, {})
-        for counter in self.program.target.counters:
-            if counter.name in found:
-                yield Wait(counter.name, found[counter.name])
+        def waits(slot: int) -> list[Wait]:
+            counts = sync.waits.get(slot, {})
+            return [Wait(name, counts[name]) for name in names if name in counts]
+
+        for gap, fences, item in zip(self.gaps(s, r), row.fences, (*row.items, None), strict=True):
+            found += fences.before
+            found += waits(2 * gap)
+            found += [Barrier()] * sync.barriers.get(gap, 0)
+            at = len(found)
+            if ahead and isinstance(item, Kept) and found and _is_uncounted(found[-1]):
+                at -= 1
+            found[at:at] = waits(2 * gap + 1)
+            found += fences.after
+            if isinstance(item, Doing):
+                found.append(item.by_group[group])
+            elif item is not None and group in item.groups and gap not in sync.spared:
+                found.append(item.barrier)
+        return tuple(found)
+
+
+def _is_uncounted(step: Step) -> bool:
+    return isinstance(step, Work) and step.counter is None

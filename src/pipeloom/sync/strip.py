@@ -12,13 +12,19 @@ from pipeloom.sync.script import Around, Doing, Item, Kept, Row, Script, Scripts
 Token = Work | Barrier | Fence | Priority
 
 
-def stripped(program: Program, keep_barriers: bool) -> Scripts:
-    """Without waits, and without barriers too unless they are kept or a group's own."""
+def stripped(program: Program, keep_barriers: bool, apart: bool = False) -> Scripts:
+    """Without waits, and without barriers too unless they are kept or a group's own.
+
+    Groups that do the same have one script, or each its own if they are to be synchronised
+    ``apart``.
+    """
     tokens = [[_tokens(s.steps, keep_barriers) for s in group.sections] for group in program.groups]
     by_key: dict[object, list[int]] = {}
     for number, group in enumerate(program.groups):
-        heads = tuple(replace(s, steps=()) for s in group.sections)
-        key = (heads, tuple(tuple(map(_alike, t.plain)) for t in tokens[number]))
+        key: object = number
+        if not apart:
+            heads = tuple(replace(s, steps=()) for s in group.sections)
+            key = (heads, tuple(tuple(map(_alike, t.plain)) for t in tokens[number]))
         by_key.setdefault(key, []).append(number)
     scripts = []
     for groups in by_key.values():
@@ -115,6 +121,8 @@ def _own(at: int, by_group: Mapping[int, _Tokens]) -> Iterator[Kept]:
     """The groups' own barriers before token ``at``, equal ones as one."""
     found: dict[tuple[Barrier, int], set[int]] = {}
     for group, tokens in by_group.items():
+        if not tokens.own:
+            continue
         here = [barrier for place, barrier in tokens.own if place == at]
         for number, barrier in enumerate(here):
             found.setdefault((barrier, here[:number].count(barrier)), set()).add(group)

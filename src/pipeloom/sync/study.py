@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipeloom.program import Move
-from pipeloom.sync.demands import Flow, Ordering
-from pipeloom.sync.flow import describe, flow
-from pipeloom.sync.replay import Bench, Replay
-from pipeloom.sync.script import Place, Scripts, Sync
+from pipeloom.sync.flow import Flow, describe
+from pipeloom.sync.replay import Bench
+from pipeloom.sync.script import Place, Scripts
 from pipeloom.sync.touches import Touches
-from pipeloom.sync.walk import Event, sample_runs
+from pipeloom.sync.walk import Run, sample_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +32,28 @@ class Study:
     @classmethod
     def of(cls, scripts: Scripts) -> Study:
         """Run the scripts, follow the data."""
-        touches = Touches(scripts.program)
-        return cls(scripts, [flow(scripts, touches, run) for run in sample_runs(scripts)])
+        touches = Touches(scripts)
+        return cls(scripts, [Flow(scripts, touches, run) for run in sample_runs(scripts)])
 
     @cached_property
     def bench(self) -> Bench:
         """Where synchronisations are tried."""
         return Bench(self.scripts, self.flows)
 
-    @cached_property
-    def bare(self) -> list[list[Replay]]:
-        """Every run with nothing but the barriers that stay."""
-        return [self.bench.replays(found, Sync()) for found in self.flows]
-
     def conflict(self, about: Place | None = None) -> str | None:
         """Two events that stand the wrong way round, one of them at ``about`` if given."""
         for found in self.flows:
             for conflict in found.conflicts:
-                pair = [found.run.event(conflict.early), found.run.event(conflict.late)]
+                pair = [found.run.events[n] for n in (conflict.early, conflict.late)]
                 if about is None or about in {self.scripts.places[e.gap] for e in pair}:
                     early, late = (describe(self.scripts, event) for event in pair)
                     return f"{early} comes before {late}: {conflict.what}"
         return None
 
-    def unseparated(self) -> Iterator[tuple[Ordering, Event, Event]]:
+    def unseparated(self) -> Iterator[tuple[Run, int, int]]:
         """The demands between waves that the barriers that stay cannot meet, whatever the waits."""
-        for found, replays in zip(self.flows, self.bare, strict=True):
-            for ordering in found.orderings:
-                (g, x), (h, y) = ordering.first, ordering.second
-                if ordering.same_wave or replays[g].issue_epoch[x] < replays[h].issue_epoch[y]:
-                    continue
-                yield ordering, found.run.event(ordering.first), found.run.event(ordering.second)
+        for flow in self.flows:
+            epoch = flow.run.gates({}).issue_epoch
+            for first, second, same_wave in flow.orderings:
+                if not same_wave and epoch[first] >= epoch[second]:
+                    yield flow.run, first, second

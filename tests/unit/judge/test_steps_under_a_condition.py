@@ -9,9 +9,9 @@ from pipeloom.declare import Loop
 from pipeloom.judge.execute import Executor, Fault, adversarial_orders, execute
 from pipeloom.judge.execute.counters import Outstanding
 from pipeloom.judge.verify import FindingKind, Status, verify
-from pipeloom.order.fill_waits import with_waits
 from pipeloom.program import Access, Meaning, Program, Step, Wait, Work
 from pipeloom.sync import synchronize
+from pipeloom.sync.draft import with_waits
 from tests.unit.judge.verify.programs import (
     ROW,
     TILE,
