@@ -32,8 +32,9 @@ from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.in_order import in_order
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.problem_builder import LoopProblem
 from pipeloom.order.strategy import Exact, Strategy
-from pipeloom.order.task_problem import LoopProblem, loop_problem
+from pipeloom.order.task_problem import loop_problem
 from pipeloom.program import Program
 
 WAVES = 4

@@ -17,10 +17,11 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.target import Target
 from pipeloom.order.crossings import barrier_gaps
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.problem_builder import LoopProblem
 from pipeloom.order.roles import Consumer, Role
 from pipeloom.order.sections import TRIPS, expand, make_phases
 from pipeloom.order.strategy import Exact, Strategy, Timetable, ask, strategy_name
-from pipeloom.order.task_problem import LoopProblem, loop_problem
+from pipeloom.order.task_problem import loop_problem
 from pipeloom.order.tasks import Lowered
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance

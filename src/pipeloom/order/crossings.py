@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 from pipeloom.order.modulo import Expansion, Step
 from pipeloom.order.modulo.circle import fewest_points
+from pipeloom.order.problem_builder import LoopProblem
 from pipeloom.order.sections import LOOP
 from pipeloom.order.strategy import Timetable
-from pipeloom.order.task_problem import LoopProblem
 from pipeloom.order.tasks import Lowered
 from pipeloom.program.resources import Space
 

@@ -60,7 +60,7 @@ class _Finder:
         for writer in self._writing(place, touch.value, touch):
             if not parts or self._tasks[writer].node != task.node:
                 yield Dependence(writer, reader, touch.distance, waits=True)
-        after = _next_member(place, touch)
+        after = next_member(place, touch)
         if after is not None:
             value, distance = after
             for writer in self._writing(place, value, touch):
@@ -88,7 +88,7 @@ class _Finder:
                     yield Dependence(middle, found[-1], 0, waits=True)
 
 
-def _next_member(place: Place, touch: Touch) -> tuple[str, int] | None:
+def next_member(place: Place, touch: Touch) -> tuple[str, int] | None:
     """What overwrites a value in its place, and how many iterations later."""
     if touch.value not in place.members:
         return None

@@ -15,38 +15,22 @@ loads of one tile, which are alike, keep their order: that loses no schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import ceil
 
-from pipeloom.order.modulo import (
-    Budget,
-    Channel,
-    Edge,
-    ModuloProblem,
-    Op,
-    Reader,
-    Reservation,
-)
-from pipeloom.order.modulo import (
-    Unit as Resource,
-)
-from pipeloom.order.tasks import Lowered, Place, Task
-from pipeloom.order.unit_times import Machine
+from pipeloom.order.modulo import ModuloProblem, Op, Reader, Reservation
+from pipeloom.order.modulo import Unit as Resource
+from pipeloom.order.problem_builder import ProblemBuilder, Rotation
+from pipeloom.order.tasks import Lowered, Task
+from pipeloom.order.unit_times import ARRAY, ISSUE, MATRIX, MEMORY, RETURN, TEXTURE, Machine
 from pipeloom.program.nodes import Region
-from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
-
-MATRIX, ARRAY, RETURN = "matrix unit", "LDS array", "LDS return path"
-TEXTURE, MEMORY = "texture path", "memory"
-Traffic = tuple[Place, str, list[int], list[int]]
-"""A place, the name of its channel, the numbers of those who fill and of those who read it."""
 
 
 def relaxed(lowered: Lowered) -> ModuloProblem:
     """What every order of single instructions respects, in cycles."""
-    return _Relaxed(lowered).problem()
+    return _Relaxed(lowered).stated()
 
 
 def stepped(
@@ -64,7 +48,7 @@ def stepped(
     cycles are added to the latency of reads. All LDS tiles have as many copies as fit, ``deep`` of
     them one more: numbers that have little in common would make a trip long.
     """
-    return _Stepped(lowered, products, registers, barriers, margin, deep).problem()
+    return _Stepped(lowered, products, registers, barriers, margin, deep).stated()
 
 
 def step_cycles(lowered: Lowered) -> int:
@@ -73,37 +57,11 @@ def step_cycles(lowered: Lowered) -> int:
     return min(machine.matrix(t) for t in lowered.of(Region.LOOP) if machine.matrix(t))
 
 
-@dataclass
-class _Builder:
-    lowered: Lowered
-    machine: Machine = field(init=False)
-    tasks: tuple[Task, ...] = field(init=False)
-    edges: dict[Edge, None] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.machine = Machine.of(self.lowered)
-        self.tasks = self.lowered.of(Region.LOOP)
-
-    def traffic(self) -> tuple[Traffic, ...]:
-        """Rotating places with who fills and who reads them; of registers, group by group."""
-        return self.lowered.once("traffic", lambda: tuple(self._traffic()))
-
-    def _traffic(self) -> Iterator[Traffic]:
-        for place in self.lowered.places:
-            if not place.rotates:
-                continue
-            in_lds = place.space is Space.LDS
-            for group in [None] if in_lds else [g.name for g in self.lowered.groups]:
-                mine = [(i, t) for i, t in enumerate(self.tasks) if group in (None, t.group)]
-                fills = [i for i, t in mine if any(x.place == place.name for x in t.left)]
-                readers = [i for i, t in mine if any(x.place == place.name for x in t.found)]
-                if fills and readers:
-                    yield place, f"{place.name} {group or ''}".strip(), fills, readers
-
-    def size(self, place: Place) -> int:
-        if place.space is not Space.LDS:
-            return 0
-        return place.type.dtype.bytes(place.type.elements)
+class _InstructionProblem(ProblemBuilder):
+    @property
+    def issuing(self) -> dict[str, str]:
+        """What the waves of each group issue at."""
+        return {group.name: f"issue of {group.name}" for group in self.lowered.groups}
 
     def sums(self, latency: int) -> None:
         """Products that add to one result come one after the other."""
@@ -113,21 +71,9 @@ class _Builder:
                 for touch in task.left:
                     found.setdefault((task.group, touch.place, touch.boxes), []).append(i)
         for chain in found.values():
-            self.edges |= {Edge(a, b, latency): None for a, b in pairwise(chain)}
-            self.edges[Edge(chain[-1], chain[0], latency, 1)] = None
-
-    def made(
-        self, units: Sequence[Resource], ops: Sequence[Op], channels: Sequence[Channel], word: str
-    ) -> ModuloProblem:
-        return ModuloProblem(
-            name=self.lowered.meaning.name,
-            units=tuple(units),
-            ops=tuple(ops),
-            edges=tuple(self.edges),
-            channels=tuple(channels),
-            budget=Budget(None, self.lowered.target.lds_kib.value * 1024, None),
-            time_unit=word,
-        )
+            for one, other in pairwise(chain):
+                self.connect([one], [other], latency)
+            self.connect(chain[-1:], chain[:1], latency, 1)
 
     @property
     def result(self) -> int:
@@ -137,89 +83,82 @@ class _Builder:
         return longest + self.lowered.target.mfma_dependent_extra.value
 
 
-class _Relaxed(_Builder):
-    def problem(self) -> ModuloProblem:
+class _Relaxed(_InstructionProblem):
+    def stated(self) -> ModuloProblem:
         machine, target = self.machine, self.lowered.target
-        names = [g.name for g in self.lowered.groups]
         units = [Resource(name) for name in (MATRIX, ARRAY, RETURN, TEXTURE, MEMORY)]
-        units += [Resource(f"issue of {name}") for name in names]
+        units += [Resource(name) for name in self.issuing.values()]
         ops = [self._op(i, task) for i, task in enumerate(self.tasks)]
-        shared = any(place.space is Space.LDS for place, *_ in self.traffic())
-        if shared and machine.barrier:
-            ops.append(Op("barrier", 0, self._barrier(names)))
-        channels: list[Channel] = []
-        for place, name, fills, readers in self.traffic():
-            if place.space is Space.LDS:
-                held = target.lds_latency.value + machine.barrier
-                for f in fills:
-                    wait = target.global_latency.value + machine.barrier
-                    self.edges |= {Edge(f, r, wait): None for r in readers}
-                ends = tuple(Reader(r, 0, held) for r in readers)
-                channels.append(Channel(name, self.size(place), tuple(fills), ends))
+        if machine.barrier and any(one.in_lds for one in self.rotations()):
+            ops.append(Op("barrier", 0, self._barrier()))
+        for one in self.rotations():
+            latency = target.lds_latency.value
+            if one.in_lds:
+                wait = target.global_latency.value + machine.barrier
+                self.connect(one.fills, one.readers, wait)
+                ends = (Reader(r, 0, latency + machine.barrier) for r in one.readers)
+                self.hold(one.place, one.name, one.fills, ends)
             else:
-                latency = target.lds_latency.value
-                self.edges |= {Edge(f, r, latency): None for f in fills for r in readers}
+                self.connect(one.fills, one.readers, latency)
         self.sums(self.result)
-        return self.made(units, ops, channels, "cycle")
+        return self.problem(ops, units, time_unit="cycle")
 
-    def _barrier(self, names: Sequence[str]) -> tuple[Reservation, ...]:
+    def _barrier(self) -> tuple[Reservation, ...]:
         """A lone wave issues nothing meanwhile, so the matrix unit runs dry behind its product."""
         machine = self.machine
-        uses = [Reservation(f"issue of {name}", machine.barrier) for name in names]
-        lost = machine.times(1)
-        busy = {time.unit: time.cycles for time in machine.times(0)}
-        dry = next(time.cycles for time in lost if time.unit == MATRIX) - busy[MATRIX]
+        uses = [Reservation(name, machine.barrier) for name in self.issuing.values()]
+        with_one, without = (
+            {time.unit: time.cycles for time in machine.times(count)} for count in (1, 0)
+        )
+        dry = with_one[MATRIX] - without[MATRIX]
         if dry > 0:
             uses.append(Reservation(MATRIX, dry, machine.barrier - dry))
         return tuple(uses)
 
     def _op(self, number: int, task: Task) -> Op:
-        machine = self.machine
-        group = self.lowered.group(task.group)
-        waves = ceil(len(group.waves) / self.lowered.target.simds.value)
-        wanted = (
-            (MATRIX, waves * machine.matrix(task)),
-            (ARRAY, machine.lds(task)),
-            (RETURN, machine.returned(task)),
-            (TEXTURE, machine.texture(task)),
-            (MEMORY, int(machine.memory(task))),
-            (f"issue of {task.group}", machine.issued(task)),
-        )
-        uses = tuple(Reservation(unit, cycles) for unit, cycles in wanted if cycles > 0)
-        return Op(f"{number} {task.label}", 0, uses)
+        busy = self.machine.busy(task)
+        wanted = {unit: int(busy[unit]) for unit in (MATRIX, ARRAY, RETURN, TEXTURE, MEMORY)}
+        wanted[self.issuing[task.group]] = int(busy[ISSUE])
+        uses = (Reservation(unit, cycles) for unit, cycles in wanted.items() if cycles > 0)
+        return Op(f"{number} {task.label}", 0, tuple(uses))
 
 
-@dataclass
-class _Stepped(_Builder):
-    products: Sequence[Sequence[int]]
-    registers: Mapping[str, int]
-    barriers: int
-    margin: int
-    deep: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.step = step_cycles(self.lowered)
+class _Stepped(_InstructionProblem):
+    def __init__(
+        self,
+        lowered: Lowered,
+        products: Sequence[Sequence[int]],
+        registers: Mapping[str, int],
+        barriers: int,
+        margin: int,
+        deep: int,
+    ) -> None:
+        super().__init__(lowered)
+        self.products, self.registers, self.barriers = products, registers, barriers
+        self.deep = deep
+        self.step = step_cycles(lowered)
         self.room = max(1, (self.step - self.machine.operands) // self.machine.issue)
-        self.reads = self._up(self.machine.read_latency + self.margin)
+        self.reads = self._up(self.machine.read_latency + margin)
         self.pause = max(1, self._up(self.machine.barrier))
 
     def _up(self, cycles: float) -> int:
         return ceil(cycles / self.step)
 
-    def problem(self) -> ModuloProblem:
-        names = [g.name for g in self.lowered.groups]
+    def stated(self) -> ModuloProblem:
+        names = self.issuing.values()
         units = [Resource(name) for name in (MATRIX, ARRAY, TEXTURE, MEMORY)]
-        units += [Resource(f"issue of {name}", self.room) for name in names]
+        units += [Resource(name, self.room) for name in names]
         fresh, paces = self._fresh(), self._paces()
         ops = [self._op(i, t, i in fresh, paces.get(i, 0)) for i, t in enumerate(self.tasks)]
-        whole = tuple(Reservation(f"issue of {n}", 1, 1) for n in names for _ in range(self.room))
+        whole = tuple(Reservation(name, 1, 1) for name in names for _ in range(self.room))
         alone = (Reservation(MATRIX, 1, 1),) if self.machine.alone else ()
         ops += [Op(f"barrier {n}", 0, whole + alone) for n in range(self.barriers)]
-        channels = [self._channel(n, *found) for n, found in enumerate(self.traffic())]
+        copies = self._copies()
+        for number, one in enumerate(self.rotations()):
+            self._rotate(number, one, copies)
         self.sums(self._up(self.result))
         self._alike()
-        return self.made(units, ops, channels, "step")
+        return self.problem(ops, units, time_unit="step")
 
     def _fresh(self) -> set[int]:
         """Products that are the first of a fragment: a wait stands before each."""
@@ -236,7 +175,7 @@ class _Stepped(_Builder):
         """Steps of memory for every load, each rounded up if there is time for that, else all."""
         machine = self.machine
         loads = [i for i, t in enumerate(self.tasks) if t.unit is Unit.LOAD_LDS]
-        times = [machine.memory(self.tasks[i]) for i in loads]
+        times = [machine.busy(self.tasks[i])[MEMORY] for i in loads]
         steps = [self._up(time) for time in times]
         if sum(steps) * self.step > machine.times(1)[0].cycles:
             ends = [self._up(total) for total in accumulate(times, initial=0)]
@@ -245,52 +184,52 @@ class _Stepped(_Builder):
 
     def _op(self, number: int, task: Task, fresh: bool, pace: int) -> Op:
         """Everything starts one step late, so that a product's wait stands in the step before."""
-        machine, issue = self.machine, f"issue of {task.group}"
-        unit = task.unit
+        issue = self.issuing[task.group]
+        steps = {unit: self._up(cycles) for unit, cycles in self.machine.busy(task).items()}
         slot = Reservation(issue, 1, 1)
-        uses: list[Reservation] = []
-        if unit is Unit.MATRIX:
-            group = self.lowered.group(task.group)
-            waves = ceil(len(group.waves) / self.lowered.target.simds.value)
-            uses = [Reservation(MATRIX, self._up(waves * machine.matrix(task)), 1)]
+        if task.unit is Unit.MATRIX:
+            uses = [Reservation(MATRIX, steps[MATRIX], 1)]
             uses += [Reservation(issue)] if fresh else []
-        elif unit is Unit.LDS_READ:
-            uses = [Reservation(ARRAY, self._up(machine.lds(task)), 1), slot]
+        elif task.unit is Unit.LDS_READ:
+            uses = [Reservation(ARRAY, steps[ARRAY], 1), slot]
         else:
-            uses = [Reservation(TEXTURE, self._up(machine.texture(task)), 1)]
-            uses += [Reservation(MEMORY, pace, 1), *[slot] * min(2, self.room)]
-        return Op(f"{number} {task.label}", 0, tuple(uses), unit is Unit.LOAD_LDS)
+            uses = [Reservation(TEXTURE, steps[TEXTURE], 1), Reservation(MEMORY, pace, 1)]
+            uses += [slot] * min(2, self.room)
+        return Op(f"{number} {task.label}", 0, tuple(uses), task.unit is Unit.LOAD_LDS)
 
-    def _channel(
-        self, number: int, place: Place, name: str, fills: list[int], readers: list[int]
-    ) -> Channel:
-        if place.space is not Space.LDS:
-            self.edges |= {Edge(f, r, self.reads): None for f in fills for r in readers}
-            held = tuple(Reader(r, 0, 1) for r in readers)
-            return Channel(name, 0, tuple(fills), held, self.registers.get(place.name, 1))
+    def _rotate(self, number: int, one: Rotation, copies: Mapping[str, int]) -> None:
+        place = one.place
+        if not one.in_lds:
+            self.connect(one.fills, one.readers, self.reads)
+            held = (Reader(r, 0, 1) for r in one.readers)
+            self.hold(place, one.name, one.fills, held, self.registers.get(place.name, 1))
+            return
         gate = len(self.tasks) + number % self.barriers
-        for f in fills:
-            latency = self._up(self.machine.load_latency(self.tasks[f])) + 1
-            self.edges |= {Edge(f, gate, latency): None, Edge(f, gate, 0, 1): None}
-        for r in readers:
-            self.edges |= {Edge(gate, r, self.pause): None, Edge(r, gate, self.reads + 1, 1): None}
+        for f in one.fills:
+            self.connect([f], [gate], self._up(self.machine.load_latency(self.tasks[f])) + 1)
+            self.connect([f], [gate], 0, 1)
+        for r in one.readers:
+            self.connect([gate], [r], self.pause)
+            self.connect([r], [gate], self.reads + 1, 1)
         freed = (Reader(gate, 1, self.pause),)
-        return Channel(name, self.size(place), tuple(fills), freed, self._copies(place))
+        self.hold(place, one.name, one.fills, freed, copies[place.name])
 
-    def _copies(self, place: Place) -> int:
-        sizes = {p.name: self.size(p) for p, *_ in self.traffic() if p.space is Space.LDS}
-        even = self.lowered.target.lds_kib.value * 1024 // sum(sizes.values())
-        more = sorted(sizes)[max(0, len(sizes) - self.deep) :]
-        return max(1, even) + (place.name in more)
+    def _copies(self) -> dict[str, int]:
+        """Of every LDS tile: as many of all as fit, and one more of ``deep`` of them."""
+        tiles = {one.place.name: one.place.type for one in self.rotations() if one.in_lds}
+        bytes_ = sum(tile.dtype.bytes(tile.elements) for tile in tiles.values())
+        even = max(1, self.lowered.target.lds_kib.value * 1024 // bytes_) if tiles else 1
+        more = sorted(tiles)[max(0, len(tiles) - self.deep) :]
+        return {name: even + (name in more) for name in tiles}
 
     def _alike(self) -> None:
         """Loads of one tile by one group are interchangeable, if they are as wide."""
         last: dict[tuple[str, str, int], int] = {}
-        for place, _, fills, _ in self.traffic():
-            if place.space is Space.LDS:
-                for i in fills:
+        for one in self.rotations():
+            if one.in_lds:
+                for i in one.fills:
                     task = self.tasks[i]
-                    key = place.name, task.group, task.issues[0].bytes
+                    key = one.place.name, task.group, task.issues[0].bytes
                     if key in last:
-                        self.edges[Edge(last[key], i, 0)] = None
+                        self.connect([last[key]], [i], 0)
                     last[key] = i

@@ -24,10 +24,9 @@ from math import ceil
 from pipeloom.errors import OrderError
 from pipeloom.order.dependences import Dependence, dependences
 from pipeloom.order.instructions import is_vector
-from pipeloom.order.modulo import Channel, Edge, Reader
+from pipeloom.order.modulo import Reader
+from pipeloom.order.problem_builder import ProblemBuilder
 from pipeloom.order.slots import Slots
-from pipeloom.order.strategy import Timetable
-from pipeloom.order.task_problem import LoopProblem
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.weave import TICKS, Pattern, Weaver, Woven
 from pipeloom.program.costs import loop_end_cycles
@@ -38,6 +37,9 @@ MOST_LAG = 3
 """Iterations by which a product may follow the one before it."""
 PASSES = 24
 """Over all vector ops, in which each may move to a gap that holds less."""
+
+Cells = tuple[tuple[tuple[int, ...], tuple[Reader, ...]], ...]
+"""Numbers of tasks that fill one, and those that read it."""
 
 
 def interleave(lowered: Lowered, pattern: Pattern) -> Woven:
@@ -223,7 +225,7 @@ class _Interleaver(Weaver):
                     hint="more room between products, or a later product",
                 )
             self.gap[n] = room[0]
-            gaps.add(room[0], cost, port=self.machine.vector(self.mine[n]))
+            gaps.add(room[0], cost, port=self.machine.cost(self.mine[n]).vector)
         for _ in range(PASSES):
             moved = sum(self._moved(n, gaps) for n in (*order, *reversed(order)))
             if not moved:
@@ -241,7 +243,7 @@ class _Interleaver(Weaver):
     def _moved(self, n: int, gaps: _Gaps) -> bool:
         """Move one to the best gap between what it waits for and what waits for it."""
         cost, now = self.machine.issued(self.mine[n]), self.gap[n]
-        port = self.machine.vector(self.mine[n])
+        port = self.machine.cost(self.mine[n]).vector
         gaps.add(now, -cost, port=-port)
         low, high = self._earliest(n), self._latest(n)
         span = range(low, min(high, low + self.count - 1) + 1)
@@ -318,8 +320,7 @@ class _Interleaver(Weaver):
         barriers = [first - 1 + n * step for n in range(self.pattern.barriers)]
         self.slots = [self._free_slots(ends, n) for n in range(len(self.members))]
         late = self._load(barriers)
-        starts = self._ranked(barriers, self._loop_start(barriers))
-        return Woven(self._linked(barriers, starts), Timetable(self._ticks, starts), late)
+        return self._timed(barriers, self._loop_start(barriers), late)
 
     def _times(self) -> tuple[dict[int, float], list[float]]:
         """Cycles for gaps: a product, the reads, then vector ops as they depend on each other."""
@@ -356,37 +357,23 @@ class _Interleaver(Weaver):
     def _loop_start(self, barriers: Sequence[float]) -> float:
         return self.start * self.pitch - 0.5
 
-    def _linked(self, barriers: Sequence[float], starts: Sequence[int]) -> LoopProblem:
-        """The problem of copies, with an edge for every dependence."""
-        edges: dict[Edge, None] = {}
+    def _rotate_registers(self, build: ProblemBuilder, starts: Sequence[int]) -> None:
+        """An edge for every dependence, a channel for every cell."""
         for members in self.members:
             for link in self.links:
-                first, second = members[link.first], members[link.second]
-                edges[Edge(first, second, 1, link.distance)] = None
-        channels: list[Channel] = []
-        places: list[str] = []
+                build.connect([members[link.first]], [members[link.second]], 1, link.distance)
         for place in self.lowered.places:
-            if place.space is not Space.LDS:
-                found = self._cells(place) if place.rotates else ()
-                channels += found
-                places += [place.name] * len(found)
-                continue
-            for name, fills, readers in self._traffic(place):
-                end = self._released(place, fills, readers, barriers, starts)
-                held = tuple(Reader(i, 0, max(1, end - starts[i])) for i in readers)
-                edges |= {Edge(f, r, 1): None for f in fills for r in readers}
-                size = place.type.dtype.bytes(place.type.elements)
-                channels.append(Channel(name, size, tuple(fills), held))
-                places.append(place.name)
-        stagger = 1 if self._share else 0
-        return self._stated(edges, channels, places, len(barriers), stagger)
+            if place.rotates and place.space is not Space.LDS:
+                most = self._copies(place)
+                for number, (fills, held) in enumerate(self._cells(place)):
+                    build.hold(place, f"{place.name} {number}", fills, held, most)
 
-    def _cells(self, place: Place) -> tuple[Channel, ...]:
-        """Channels of a register tile: of each part of it that is touched as a whole, its own."""
+    def _cells(self, place: Place) -> Cells:
+        """Of each part of a register tile that is touched as a whole, who fills and reads it."""
         return self.lowered.once(("cells", place.name), lambda: self._cut_to_cells(place))
 
-    def _cut_to_cells(self, place: Place) -> tuple[Channel, ...]:
-        found: dict[tuple[tuple[int, ...], tuple[Reader, ...]], Channel] = {}
+    def _cut_to_cells(self, place: Place) -> Cells:
+        found: dict[tuple[tuple[int, ...], tuple[Reader, ...]], None] = {}
         for members in self.members:
             touches = [
                 (i, touch, fills)
@@ -408,7 +395,5 @@ class _Interleaver(Weaver):
                     dict.fromkeys(Reader(i, t.distance, 1) for i, t, fills in here if not fills)
                 )
                 if fills and held:
-                    name = f"{place.name} {len(found)}"
-                    most = self._copies(place)
-                    found.setdefault((fills, held), Channel(name, 0, fills, held, most))
-        return tuple(found.values())
+                    found[fills, held] = None
+        return tuple(found)

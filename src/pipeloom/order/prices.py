@@ -27,13 +27,13 @@ from pipeloom.errors import InternalError
 from pipeloom.order.modulo import Reservation
 from pipeloom.order.modulo import Unit as ModuloUnit
 from pipeloom.order.tasks import Lowered, Task
-from pipeloom.order.unit_times import Machine
+from pipeloom.order.unit_times import ARRAY, MEMORY, TEXTURE, Machine
 from pipeloom.program.costs import total_cost
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Unit
 from pipeloom.program.vocabulary import PRODUCTS
 
-MFMA, VALU, LDS, VMEM, MEMORY, ISSUE = "mfma", "valu", "lds", "vmem", "memory", "issue"
+MFMA, VALU, LDS, VMEM, ISSUE = "mfma", "valu", "lds", "vmem", "issue"
 
 RESERVED_VGPRS = 32
 """Assumed per wave: lane ids, LDS and global addresses, of which up to 16 are one per load."""
@@ -138,7 +138,7 @@ class Prices:
         return Price(cycles, cycles, (unit, *once))
 
     def _read(self, task: Task) -> Price:
-        busy = self._machine.lds(task)
+        busy = int(self._machine.busy(task)[ARRAY])
         latency = self._lowered.target.lds_latency.value + busy
         return Price(
             latency, latency, (Reservation(LDS, busy), Reservation(self._issue(task.group)))
@@ -146,10 +146,11 @@ class Prices:
 
     def _memory(self, task: Task, stores: bool) -> Price:
         """A load, which holds no registers; a store is done when it has left the texture path."""
-        texture, memory = self._machine.texture(task), ceil(self._machine.memory(task))
+        busy = self._machine.busy(task)
+        texture, memory, landed = int(busy[TEXTURE]), ceil(busy[MEMORY]), int(busy[ARRAY])
         uses = [Reservation(VMEM, texture), Reservation(MEMORY, memory)]
         latency = texture if stores else self._global_latency + max(memory, texture)
-        if landed := self._machine.lds(task):
+        if landed:
             uses.append(Reservation(LDS, landed, max(0, latency - landed)))
         uses.append(Reservation(self._issue(task.group)))
         return Price(latency, texture if stores else 0, tuple(uses))

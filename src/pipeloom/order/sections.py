@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pipeloom.order.modulo import Expansion, Step, expand_modulo
+from pipeloom.order.problem_builder import LoopProblem
 from pipeloom.order.roles import WaveGroup
 from pipeloom.order.strategy import Timetable
-from pipeloom.order.task_problem import LoopProblem
 from pipeloom.order.tasks import Lowered, Task, Touch
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Affine, Group, Section

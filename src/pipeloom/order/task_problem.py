@@ -12,12 +12,14 @@ loop, and an II that a unit's exact busy time forces is the least for both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from pipeloom.errors import ConfigError
-from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader, Reservation
-from pipeloom.order.prices import RESERVED_VGPRS, Price, Prices, registers_kept
-from pipeloom.order.tasks import Lowered, Place, Task
+from pipeloom.order.dependences import next_member
+from pipeloom.order.modulo import Op, Reader, Reservation
+from pipeloom.order.prices import RESERVED_VGPRS, Prices, registers_kept
+from pipeloom.order.problem_builder import LoopProblem, ProblemBuilder
+from pipeloom.order.tasks import Lowered, Place, Touch
 from pipeloom.program.nodes import Region
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
@@ -30,23 +32,6 @@ SMALL = 8
 FEW_COPIES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class LoopProblem:
-    """The problem, whose op i is ``tasks[i]``, and the cycles of one step of its time.
-
-    ``channels`` names the rotating places in the order of the problem's channels. Behind the tasks,
-    the problem may have ``barriers``, and ops that only mark a time. Each group starts ``stagger``
-    barriers after the one before it.
-    """
-
-    problem: ModuloProblem
-    tasks: tuple[Task, ...]
-    quantum: int
-    channels: tuple[str, ...]
-    barriers: int = 0
-    stagger: int = 0
-
-
 def loop_problem(
     lowered: Lowered,
     *,
@@ -55,39 +40,34 @@ def loop_problem(
     global_latency: int | None = None,
 ) -> LoopProblem:
     """What an order of the tasks must respect; ``depth`` limits the copies of every place."""
-    tasks = lowered.of(Region.LOOP)
     prices = Prices(lowered, global_latency)
-    build = _Builder(lowered, tasks, [prices.of(t) for t in tasks], prices)
+    build = _TaskProblem(lowered, prices)
     rotating = [p for p in lowered.places if p.rotates and build.is_channel(p)]
     most = _copies(lowered, rotating)
     if depth is not None:
         most = {p.name: min(most.get(p.name, depth), _at_least(p, depth)) for p in rotating}
-    problem = ModuloProblem(
-        name=lowered.meaning.name,
-        units=prices.units,
-        ops=tuple(build.op(i) for i in range(len(tasks))),
-        edges=tuple(dict.fromkeys([*build.flow(), *build.in_place()])),
-        channels=tuple(build.channel(p, most.get(p.name)) for p in rotating),
-        budget=Budget(None, _lds_left(lowered), stages),
-        time_unit="step",
+    build.flow()
+    build.in_place()
+    for place in rotating:
+        build.rotate(place, most.get(place.name))
+    ops = [build.op(i) for i in range(len(build.tasks))]
+    problem = build.problem(
+        ops, prices.units, time_unit="step", lds=_lds_left(lowered), stages=stages
     )
-    return LoopProblem(problem, tasks, prices.quantum, tuple(p.name for p in rotating))
+    return LoopProblem(problem, build.tasks, prices.quantum, tuple(build.places))
 
 
-class _Builder:
+class _TaskProblem(ProblemBuilder):
     """Edges and channels from what tasks find and leave."""
 
-    def __init__(
-        self, lowered: Lowered, tasks: tuple[Task, ...], costs: list[Price], prices: Prices
-    ) -> None:
-        self._lowered = lowered
-        self._tasks = tasks
-        self._costs = costs
+    def __init__(self, lowered: Lowered, prices: Prices) -> None:
+        super().__init__(lowered)
+        self._costs = [prices.of(task) for task in self.tasks]
         self._quantum = prices.quantum
         self._publish = prices.publish
 
     def op(self, number: int) -> Op:
-        task, price = self._tasks[number], self._costs[number]
+        task, price = self.tasks[number], self._costs[number]
         loads = any(i.unit in (Unit.LOAD, Unit.LOAD_LDS) for i in task.issues)
         uses = tuple(self._in_steps(use) for use in price.uses)
         return Op(task.label, self._steps(price.latency), uses, loads)
@@ -95,71 +75,50 @@ class _Builder:
     def writers(self, place: Place, value: str | None = None) -> list[int]:
         return [
             i
-            for i, task in enumerate(self._tasks)
+            for i, task in enumerate(self.tasks)
             if any(t.place == place.name and value in (None, t.value) for t in task.left)
         ]
 
     def is_channel(self, place: Place) -> bool:
         """Whether iterations hand it on: what only the end of the kernel reads needs one copy."""
-        found = any(t.place == place.name for task in self._tasks for t in task.found)
+        found = any(t.place == place.name for task in self.tasks for t in task.found)
         return found and bool(self.writers(place))
 
-    def flow(self) -> list[Edge]:
-        found: list[Edge] = []
-        for reader, task in enumerate(self._tasks):
+    def _found(self) -> Iterator[tuple[int, Touch, Place]]:
+        """What tasks find in storage."""
+        for reader, task in enumerate(self.tasks):
             for touch in task.found:
-                place = self._lowered.place(touch.place)
-                if place is None:
-                    continue
-                crossing = self._publish if place.space is Space.LDS else 0
-                found += [
-                    Edge(
-                        writer,
-                        reader,
-                        self._steps(self._costs[writer].latency + crossing),
-                        touch.distance,
-                    )
-                    for writer in self.writers(place, touch.value)
-                ]
-        return found
+                place = self.lowered.place(touch.place)
+                if place is not None:
+                    yield reader, touch, place
 
-    def in_place(self) -> list[Edge]:
+    def flow(self) -> None:
+        """Writers before readers of what they wrote."""
+        for reader, touch, place in self._found():
+            crossing = self._publish if place.space is Space.LDS else 0
+            for writer in self.writers(place, touch.value):
+                latency = self._steps(self._costs[writer].latency + crossing)
+                self.connect([writer], [reader], latency, touch.distance)
+
+    def in_place(self) -> None:
         """Readers of what the next member of the place will overwrite, before that one."""
-        found: list[Edge] = []
-        for reader, task in enumerate(self._tasks):
-            for touch in task.found:
-                place = self._lowered.place(touch.place)
-                if place is None or touch.value not in place.members:
-                    continue
-                at = place.members.index(touch.value) + 1
-                if at < len(place.members):
-                    after, distance = place.members[at], -touch.distance
-                elif place.carried and not place.rotates:
-                    after, distance = place.members[0], 1 - touch.distance
-                else:
-                    continue
+        for reader, touch, place in self._found():
+            after = next_member(place, touch)
+            if after is not None:
+                value, distance = after
+                writers = [w for w in self.writers(place, value) if w != reader]
                 hold = self._steps(self._costs[reader].hold)
-                found += [
-                    Edge(reader, writer, hold, distance)
-                    for writer in self.writers(place, after)
-                    if writer != reader
-                ]
-        return found
+                self.connect([reader], writers, hold, distance)
 
-    def channel(self, place: Place, most: int | None) -> Channel:
-        in_lds = place.space is Space.LDS
-        extra = self._publish if in_lds else 0
-        readers = tuple(
-            dict.fromkeys(
-                Reader(i, touch.distance, self._steps(self._costs[i].hold + extra))
-                for i, task in enumerate(self._tasks)
-                for touch in task.found
-                if touch.place == place.name
-            )
+    def rotate(self, place: Place, most: int | None) -> None:
+        """The channel of a place."""
+        extra = self._publish if place.space is Space.LDS else 0
+        readers = dict.fromkeys(
+            Reader(i, touch.distance, self._steps(self._costs[i].hold + extra))
+            for i, touch, where in self._found()
+            if where is place
         )
-        writers = tuple(self.writers(place))
-        size = place.type.dtype.bytes(place.type.elements) if in_lds else 0
-        return Channel(place.name, size, writers, readers, most)
+        self.hold(place, place.name, self.writers(place), readers, most)
 
     def _steps(self, cycles: int) -> int:
         return -(-cycles // self._quantum)

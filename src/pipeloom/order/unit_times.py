@@ -1,13 +1,13 @@
-"""How long one iteration keeps each unit of the machine busy: no order of it can be faster.
+"""What a task takes of each unit of the machine, and how long an iteration keeps them busy.
 
-Counted for single instructions, each at the cost that it has in the simulator. A SIMD's matrix unit
-also stands still at every barrier that a lone wave meets, from the end of its last matrix
-instruction until the wave is awake again.
+No order of it can be faster than the busiest unit. Every modulo problem and every timetable asks
+here; the cycles of an instruction are those that it has in the simulator (``program/costs.py``).
+A SIMD's matrix unit also stands still at every barrier that a lone wave meets, from the end of its
+last matrix instruction until the wave is awake again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
@@ -16,6 +16,10 @@ from pipeloom.order.tasks import Lowered, Task
 from pipeloom.program.costs import Cost, barrier_cycles, cost_of, skipped_cost, total_cost
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Issue, Unit
+
+MATRIX, ARRAY, RETURN = "matrix unit", "LDS array", "LDS return path"
+TEXTURE, MEMORY, PORT, ISSUE = "texture path", "memory", "vector port", "issue"
+UNITS = (MATRIX, ARRAY, RETURN, TEXTURE, MEMORY, PORT, ISSUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Machine:
         self._alike: dict[tuple[Issue, ...], Cost] = {}
         self._costs: dict[int, Cost] = {}
         """By the ``id`` of a task of ``lowered``: to hash its instructions would take longer."""
+        self._busy: dict[int, dict[str, float]] = {}
         self._times: dict[int, tuple[UnitTime, ...]] = {}
         products = [t for t in lowered.of(Region.LOOP) if self.matrix(t)]
         self.operands = max((self.issued(t) // t.issues[0].count for t in products), default=0)
@@ -74,25 +79,25 @@ class Machine:
         """Cycles for which one wave issues it."""
         return self.cost(task).held
 
-    def vector(self, task: Task) -> int:
-        """Cycles of a SIMD's vector port for one wave."""
-        return self.cost(task).vector
+    def busy(self, task: Task) -> dict[str, float]:
+        """Cycles of every unit for all waves of its group: what a task takes of the machine.
 
-    def lds(self, task: Task) -> int:
-        """Cycles of the LDS array."""
-        return self.cost(task).array * self._waves(task)
-
-    def returned(self, task: Task) -> int:
-        """Cycles of a SIMD's path from LDS."""
-        return self.cost(task).back * ceil(self._waves(task) / self.target.simds.value)
-
-    def texture(self, task: Task) -> int:
-        """Cycles of the texture path."""
-        return self.cost(task).texture * self._waves(task)
-
-    def memory(self, task: Task) -> float:
-        """Cycles of the compute unit's share of memory."""
-        return self.cost(task).memory * self._waves(task)
+        SIMDs work side by side, so of their units it is the waves of one; of issue, one wave.
+        """
+        found = self._busy.get(id(task))
+        if found is None:
+            cost, waves = self.cost(task), len(self.lowered.group(task.group).waves)
+            beside = ceil(waves / self.target.simds.value)
+            found = self._busy[id(task)] = {
+                MATRIX: cost.matrix * beside,
+                ARRAY: cost.array * waves,
+                RETURN: cost.back * beside,
+                TEXTURE: cost.texture * waves,
+                MEMORY: cost.memory * waves,
+                PORT: cost.vector * beside,
+                ISSUE: cost.held,
+            }
+        return found
 
     @property
     def read_latency(self) -> int:
@@ -102,11 +107,9 @@ class Machine:
 
     def load_latency(self, task: Task) -> int:
         """From a load's issue to its data in LDS."""
-        behind = max(self.texture(task), self.memory(task))
-        return ceil(self.target.global_latency.value + behind + self.lds(task))
-
-    def _waves(self, task: Task) -> int:
-        return len(self.lowered.group(task.group).waves)
+        busy = self.busy(task)
+        behind = max(busy[TEXTURE], busy[MEMORY])
+        return ceil(self.target.global_latency.value + behind + busy[ARRAY])
 
     def times(self, barriers: int) -> tuple[UnitTime, ...]:
         """Every unit's, the longest first; ``barriers`` of them per iteration."""
@@ -116,20 +119,15 @@ class Machine:
 
     def _counted(self, barriers: int) -> tuple[UnitTime, ...]:
         tasks = self._branches(self.lowered.of(Region.LOOP))
-        return tuple(
-            sorted(
-                (
-                    UnitTime("matrix unit", self._matrix_time(tasks, barriers)),
-                    UnitTime("LDS array", sum(self.lds(t) for t in tasks)),
-                    UnitTime("LDS return path", sum(self.returned(t) for t in tasks)),
-                    UnitTime("texture path", sum(self.texture(t) for t in tasks)),
-                    UnitTime("memory", int(sum(self.memory(t) for t in tasks))),
-                    UnitTime("vector port", self._on_simd(tasks, self.vector)),
-                    UnitTime("issue", self._issue_time(tasks, barriers)),
-                ),
-                key=lambda time: -time.cycles,
-            )
-        )
+        total = {unit: int(sum(self.busy(t)[unit] for t in tasks)) for unit in UNITS}
+        total[MATRIX] += barriers * self._lost(tasks)
+        # Of the wave that issues most: groups issue side by side.
+        issued = dict.fromkeys((group.name for group in self.lowered.groups), 0)
+        for task in tasks:
+            issued[task.group] += self.issued(task)
+        total[ISSUE] = barriers * self.barrier + max(issued.values())
+        times = (UnitTime(unit, cycles) for unit, cycles in total.items())
+        return tuple(sorted(times, key=lambda time: -time.cycles))
 
     @staticmethod
     def _branches(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
@@ -140,24 +138,9 @@ class Machine:
             found.setdefault(region, task)
         return tuple(found.values())
 
-    def _on_simd(self, tasks: tuple[Task, ...], cycles: Callable[[Task], int]) -> int:
-        """Of a unit that every SIMD has, all of its waves."""
-        busy = 0
-        for group in self.lowered.groups:
-            shared = ceil(len(group.waves) / self.target.simds.value)
-            busy += shared * sum(cycles(t) for t in tasks if t.group == group.name)
-        return busy
-
-    def _matrix_time(self, tasks: tuple[Task, ...], barriers: int) -> int:
-        busy = self._on_simd(tasks, self.matrix)
+    def _lost(self, tasks: tuple[Task, ...]) -> int:
+        """Cycles for which a lone wave's matrix unit stands still at a barrier: what its last
+        product does not cover."""
         shortest = min((self.matrix(t) for t in tasks if self.matrix(t)), default=0)
         hidden = max(0, shortest - self.operands)
-        lost = max(0, self.barrier - hidden) if self.alone and shortest else 0
-        return busy + barriers * lost
-
-    def _issue_time(self, tasks: tuple[Task, ...], barriers: int) -> int:
-        """Of the wave that issues most."""
-        groups = [g.name for g in self.lowered.groups]
-        return barriers * self.barrier + max(
-            sum(self.issued(t) for t in tasks if t.group == name) for name in groups
-        )
+        return max(0, self.barrier - hidden) if self.alone and shortest else 0

@@ -20,22 +20,21 @@ it is a ``Timetable`` of the modulo problem of copies, which decides stages and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
 from pipeloom.errors import OrderError
-from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
+from pipeloom.order.modulo import Op, Reader
+from pipeloom.order.problem_builder import LoopProblem, ProblemBuilder
 from pipeloom.order.roles import Loading
 from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
-from pipeloom.order.task_problem import LoopProblem
-from pipeloom.order.tasks import Lowered, Place
-from pipeloom.order.unit_times import Machine
+from pipeloom.order.tasks import Lowered
+from pipeloom.order.unit_times import MEMORY, TEXTURE, Machine
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
-from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
 WHOLE = 100
@@ -115,17 +114,6 @@ class Weaver:
         ordered = lowered.once(("products", pattern.order), self._all_products)
         self.products = list(ordered)
         self.slots = [self._free(n) for n in range(len(lowered.groups))]
-        self._fills, self._readers = lowered.once("touching", self._touching)
-
-    def _touching(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Who fills a place, and who reads it, by its name."""
-        fills: dict[str, list[int]] = {}
-        readers: dict[str, list[int]] = {}
-        for i, task in enumerate(self.tasks):
-            for touched, by in ((task.left, fills), (task.found, readers)):
-                for name in {t.place: None for t in touched}:
-                    by.setdefault(name, []).append(i)
-        return fills, readers
 
     def of(self, unit: Unit, group: int | None = None) -> list[int]:
         """Tasks of a unit, by number."""
@@ -277,7 +265,8 @@ class Weaver:
         uses = self._uses(group)
         mine = self.of(Unit.LOAD, group)
         mine.sort(key=lambda i: (uses[self.tasks[i].writes[0].place][0], i))
-        longest = max(self.machine.memory(self.tasks[i]) for i in self.of(Unit.LOAD_LDS))
+        loads = [self.machine.busy(self.tasks[i]) for i in self.of(Unit.LOAD_LDS)]
+        longest = max(busy[MEMORY] for busy in loads)
         latest = [
             uses[self.tasks[i].writes[0].place][0]
             - self.machine.load_latency(self.tasks[i])
@@ -348,10 +337,8 @@ class Weaver:
             reads.setdefault(self.tasks[i].reads[0].place, []).append(self.at[i])
         deep = sorted(reads)[max(0, len(reads) - self.pattern.deep) :]
         loads = self.of(Unit.LOAD_LDS)
-        pace = max(
-            max(self.machine.texture(self.tasks[i]), self.machine.memory(self.tasks[i]))
-            for i in loads
-        )
+        busy = [self.machine.busy(self.tasks[i]) for i in loads]
+        pace = max(max(one[TEXTURE], one[MEMORY]) for one in busy)
         pace = min(pace * self.pattern.pace / 100, self.ii / len(loads))
         alike = Counter(self.tasks[i].writes[0].place for i in loads)
         for i in loads:
@@ -451,75 +438,37 @@ class Weaver:
         return tuple(round(t / self.ii * self._ticks) for t in times)
 
     def _problem(self, barriers: Sequence[float], starts: Sequence[int]) -> LoopProblem:
-        channels: list[Channel] = []
-        places: list[str] = []
-        edges: dict[Edge, None] = {}
-        for place in self.lowered.places:
-            for name, fills, readers in self._traffic(place):
-                if not fills or not readers:
-                    continue
-                in_lds = place.space is Space.LDS
-                size = place.type.dtype.bytes(place.type.elements) if in_lds else 0
-                most = None if in_lds else self.registers.get(place.name, 1)
-                end = self._released(place, fills, readers, barriers, starts)
-                held = tuple(Reader(i, 0, max(1, end - starts[i])) for i in readers)
-                channels.append(Channel(name, size, tuple(fills), held, most))
-                places.append(place.name)
-                edges |= {Edge(f, r, 1): None for f in fills for r in readers}
-        stagger = 1 if self._share else 0
-        return self._stated(edges, channels, places, len(barriers), stagger)
+        """What the times are checked against: every instruction, the barriers and the loop.
 
-    def _stated(
-        self,
-        edges: Iterable[Edge],
-        channels: Sequence[Channel],
-        places: Sequence[str],
-        barriers: int,
-        stagger: int,
-    ) -> LoopProblem:
-        """What a timetable in ticks is checked against: every instruction, barrier and the loop."""
+        A tile in LDS is free again at the barrier after its last read.
+        """
+        build = ProblemBuilder(self.lowered)
+        for one in build.rotations():
+            if one.in_lds:
+                last = max(self.at[i] for i in one.readers) + self.latency
+                first = min(self.at[i] for i in one.fills)
+                lived = self._barrier(barriers, last, before=False) - first
+                end = min(starts[i] for i in one.fills) + round(lived / self.ii * self._ticks)
+                held = (Reader(i, 0, max(1, end - starts[i])) for i in one.readers)
+                build.connect(one.fills, one.readers, 1)
+                build.hold(one.place, one.name, one.fills, held)
+        self._rotate_registers(build, starts)
         ops = [Op(f"{i} {task.label}") for i, task in enumerate(self.tasks)]
-        ops += [Op(f"barrier {n}") for n in range(barriers)]
+        ops += [Op(f"barrier {n}") for n in range(len(barriers))]
         ops.append(Op("loop"))
-        problem = ModuloProblem(
-            name=self.lowered.meaning.name,
-            units=(),
-            ops=tuple(ops),
-            edges=tuple(edges),
-            channels=tuple(channels),
-            budget=Budget(None, self.lowered.target.lds_kib.value * 1024, None),
-            time_unit="tick",
-        )
-        return LoopProblem(problem, self.tasks, 1, tuple(places), barriers, stagger)
+        problem = build.problem(ops, time_unit="tick")
+        stagger = 1 if self._share else 0
+        return LoopProblem(problem, self.tasks, 1, tuple(build.places), len(barriers), stagger)
 
-    def _traffic(self, place: Place) -> list[tuple[str, list[int], list[int]]]:
-        """Who fills and who reads a rotating place; of registers every group has its own."""
-        if not place.rotates:
-            return []
-
-        fills, readers = self._fills.get(place.name, []), self._readers.get(place.name, [])
-        if place.space is Space.LDS:
-            return [(place.name, fills, readers)]
-        found = []
-        for group in self.number_of:
-            mine = [[i for i in who if self.tasks[i].group == group] for who in (fills, readers)]
-            found.append((f"{place.name} {group}", mine[0], mine[1]))
-        return found
-
-    def _released(
-        self,
-        place: Place,
-        fills: Sequence[int],
-        readers: Sequence[int],
-        barriers: Sequence[float],
-        starts: Sequence[int],
-    ) -> int:
-        """When a place is free again: in LDS, at the barrier after its last read."""
-        if place.space is not Space.LDS:
-            return max(starts[i] for i in readers) + 1
-        last = max(self.at[i] for i in readers) + self.latency
-        lived = self._barrier(barriers, last, before=False) - min(self.at[i] for i in fills)
-        return min(starts[i] for i in fills) + round(lived / self.ii * self._ticks)
+    def _rotate_registers(self, build: ProblemBuilder, starts: Sequence[int]) -> None:
+        """A fragment is free again behind its last product."""
+        for one in build.rotations():
+            if not one.in_lds:
+                end = max(starts[i] for i in one.readers) + 1
+                held = (Reader(i, 0, max(1, end - starts[i])) for i in one.readers)
+                build.connect(one.fills, one.readers, 1)
+                most = self.registers.get(one.place.name, 1)
+                build.hold(one.place, one.name, one.fills, held, most)
 
 
 TICKS = 16
