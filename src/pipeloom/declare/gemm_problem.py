@@ -19,12 +19,16 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 """Of A and B: N as in the formula, T stored transposed."""
 
 
-def check_layout(layout: str) -> None:
-    """Refuse what is not a letter for A and one for B."""
+def stored_dims(layout: str) -> dict[str, tuple[str, str]]:
+    """The dimensions of A and B as they lie in memory, rows first; refuses what is no layout."""
     if layout not in LAYOUTS:
         raise ConfigError(
             f"layout is {layout!r}", hint=f"one of: {', '.join(LAYOUTS)}", field="layout"
         )
+    return {
+        "A": ("m", "k") if layout[0] == "N" else ("k", "m"),
+        "B": ("n", "k") if layout[1] == "T" else ("k", "n"),
+    }
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,15 +90,13 @@ class GemmProblem:
                 hint=f"pad it with zeros to {-(-self.k // scale.size) * scale.size}",
                 field="k",
             )
-        check_layout(self.layout)
+        stored_dims(self.layout)
 
     @property
     def rows(self) -> tuple[int, int]:
         """Elements of a row of A, and of B, as they are stored."""
-        return (
-            self.k if self.layout[0] == "N" else self.m,
-            self.k if self.layout[1] == "T" else self.n,
-        )
+        dims = stored_dims(self.layout)
+        return getattr(self, dims["A"][1]), getattr(self, dims["B"][1])
 
     @property
     def reads_c(self) -> bool:

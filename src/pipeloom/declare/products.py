@@ -14,7 +14,7 @@ loop itself is that of the plain product: what only the end needs is loaded ther
 from __future__ import annotations
 
 from pipeloom.declare.activations import activation_for
-from pipeloom.declare.gemm_problem import PLAIN, Finish, check_layout
+from pipeloom.declare.gemm_problem import PLAIN, Finish, stored_dims
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
@@ -35,10 +35,9 @@ def summed(
     blocks: bool = False,
 ) -> Tensor:
     """op(A) @ op(B), both operands through LDS, in f32: the carried value called ``total``."""
-    check_layout(layout)
-    a = loop.stream("A", dtype, **({"m": m, "k": k} if layout[0] == "N" else {"k": k, "m": m}))
-    other = dtype if dtype_b is None else dtype_b
-    b = loop.stream("B", other, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
+    sizes, dims = {"m": m, "n": n, "k": k}, stored_dims(layout)
+    a = loop.stream("A", dtype, **{dim: sizes[dim] for dim in dims["A"]})
+    b = loop.stream("B", dtype_b or dtype, **{dim: sizes[dim] for dim in dims["B"]})
     found = loop.carry(total, F32, start=0, m=m, n=n)
     if blocks:
         shared = loop.stream("blocks_A", E8M0, m=m, k=k), loop.stream("blocks_B", E8M0, n=n, k=k)

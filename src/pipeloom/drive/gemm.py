@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeloom.checks import check_int
-from pipeloom.declare.gemm_problem import PLAIN, Finish, check_layout
+from pipeloom.declare.gemm_problem import PLAIN, Finish, stored_dims
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import packed, product, slices_sum
 from pipeloom.drive.deriving import derive
@@ -124,7 +124,7 @@ class GemmSpec(BlockSpec):
                 hint="NT: elements that share a byte follow each other along K",
                 field="layout",
             )
-        check_layout(self.layout)
+        stored_dims(self.layout)
 
     @property
     def target(self) -> Target:
@@ -271,9 +271,8 @@ class Gemm:
 
     def shape(self, operand: str, m: int, n: int, k: int) -> tuple[int, int]:
         """Rows and columns of A or B as it lies in memory."""
-        if operand == "A":
-            return (m, k) if self.spec.layout[0] == "N" else (k, m)
-        return (n, k) if self.spec.layout[1] == "T" else (k, n)
+        sizes, (rows, columns) = {"m": m, "n": n, "k": k}, stored_dims(self.spec.layout)[operand]
+        return sizes[rows], sizes[columns]
 
     def taken(self, k: int) -> int:
         """What a product is told of K where its operands are packed: whole loads."""
@@ -303,12 +302,9 @@ class Gemm:
             multiple = self.kernel.launch.multiples.get("k", 1)
             told = f"ceil(k / {multiple}) * {multiple}"
             record["call"] = {**record.get("call", {}), "k": told}
-            shapes = {
-                "A": ("m", "k") if self.spec.layout[0] == "N" else ("k", "m"),
-                "B": ("n", "k") if self.spec.layout[1] == "T" else ("k", "n"),
-            }
+            dims = stored_dims(self.spec.layout)
             record["before"] = {
-                name: one.record(*shapes[name], told) for name, one in self.before.items()
+                name: one.record(*dims[name], told) for name, one in self.before.items()
             }
         return record
 
@@ -347,7 +343,8 @@ def packings(spec: GemmSpec) -> dict[str, Packing]:
     bits = spec.element.bits
     unit = max(bits // 8, 1)
     made: dict[bool, Packing] = {}
-    for along in dict.fromkeys(_along(spec).values()):
+    goes_along = {name: columns == "k" for name, (_, columns) in stored_dims(spec.layout).items()}
+    for along in dict.fromkeys(goes_along.values()):
         # Rows of zeros come in as many as the elements that a load takes along K.
         tile = (32, 64) if along else (LOAD_BYTES // unit, 2048 * unit // LOAD_BYTES)
         loop = packed(PACK_TYPES[unit], *tile, along=along)
@@ -355,12 +352,7 @@ def packings(spec: GemmSpec) -> dict[str, Packing]:
         name = f"gemm_pack_{'columns' if along else 'rows'}_{8 * unit}"
         kernel = emit_program(program, name=name, placing=Placing(ragged=True, batched=True))
         made[along] = Packing(kernel, along, bits)
-    return {operand: made[along] for operand, along in _along(spec).items()}
-
-
-def _along(spec: GemmSpec) -> dict[str, bool]:
-    """Whether rows of an operand go along K."""
-    return {"A": spec.layout[0] == "N", "B": spec.layout[1] == "T"}
+    return {operand: made[along] for operand, along in goes_along.items()}
 
 
 def gemm_program(spec: GemmSpec) -> Program:
