@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -18,6 +20,7 @@ from pipeloom import CompiledSchedule, build_schedule
 from pipeloom.cli import list_command
 from pipeloom.cli.main import main
 from pipeloom.files import write_file
+from tests.unit.cli.ran import ran
 
 COMMANDS = ["list", "show", "compile", "graph", "verify", "fix", "simulate"]
 SCHEDULES = ["ping_pong", "four_wave", "single_buffer"]
@@ -122,13 +125,9 @@ def test_list_names_everything_once(capsys: pytest.CaptureFixture[str]) -> None:
     names = [line.split()[0] for line in lines if line[:2] == "  " and line[2] != " "]
     assert {*SCHEDULES, "mi355x", "identity", "greedy", "csp"} <= set(names)
     assert len(set(names)) == len(names)
-    assert [line for line in lines if not line.startswith(" ")] == [
-        "schedules:",
-        "loops:",
-        "cost models (target.name of a spec):",
-        "architectures (--arch):",
-        "strategies:",
-    ]
+    groups = json.loads(Output(capsys, "list", "--json").out)
+    assert len([line for line in lines if not line.startswith(" ")]) == len(groups)
+    assert set(names) == {name for group in groups.values() for name in group}
 
 
 def test_list_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,8 +199,11 @@ def test_compile_json_is_the_compiled_schedule(
 def test_compile_summary_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
     done = Output(capsys, "compile", "ping_pong", "--set", "omit_mma_set_prio=true")
     assert done.code == 0
-    assert done.out.startswith("ping_pong: prologue 10, kernel ")
-    assert done.err == "note: omit_mma_set_prio has no effect without minimal_barriers\n"
+    compiled = build_schedule("ping_pong")
+    counts = {str(len(phase)) for phase in (compiled.prologue, compiled.kernel)}
+    assert counts <= set(re.findall(r"\d+", done.out))
+    assert done.err.startswith("note: ")
+    assert all(name in done.err for name in ("omit_mma_set_prio", "minimal_barriers"))
 
 
 def test_compile_takes_a_file_and_settings(
@@ -225,7 +227,7 @@ def test_output_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     target = tmp_path / "out.json"
     done = Output(capsys, "compile", "four_wave", "-o", str(target))
     assert done.code == 0
-    assert f"wrote {target}" in done.out
+    assert str(target) in done.out
     assert target.read_text() == build_schedule("four_wave").to_json()
     assert os.listdir(tmp_path) == ["out.json"]
     both = Output(capsys, "compile", "four_wave", "--json", "-o", str(target))
@@ -247,23 +249,27 @@ def test_output_file_gets_the_usual_permissions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["show", "compile", "graph"])
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field", "named"),
     [
-        (["nonsense"], "neither a shipped schedule nor a spec file"),
-        (["nowhere.json"], "cannot read nowhere.json"),
-        (["ping_pong", "--set", "schedulign=csp"], "did you mean 'scheduling'"),
-        (["ping_pong", "--set", "lgkm_a"], "is not of the form key=value"),
-        (["ping_pong", "--set", "target.block_sizing.heavy=4"], "lacks light, max_globals"),
+        (["nonsense"], "schedule", "nonsense"),
+        (["nowhere.json"], None, "nowhere.json"),
+        (["ping_pong", "--set", "schedulign=csp"], "schedulign", "'scheduling'"),
+        (["ping_pong", "--set", "lgkm_a"], "lgkm_a", "key=value"),
+        (["ping_pong", "--set", "target.block_sizing.heavy=4"], "target.block_sizing", "light"),
     ],
 )
 def test_an_error_is_one_message_on_stderr_and_exit_1(
-    command: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    command: str,
+    arguments: list[str],
+    field: str | None,
+    named: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = Output(capsys, command, *arguments)
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("error: ")
-    assert message in done.err
-    assert "\nhint: " in done.err
+    """It names what is wrong, or what was meant; the hint is a paragraph of its own."""
+    done = ran(capsys, command, *arguments)
+    assert (done.code, done.out, done.field) == (1, "", field)
+    assert named in done.err
+    assert "\n\nhint: " in done.err
     assert "Traceback" not in done.err
 
 
@@ -285,12 +291,13 @@ def test_a_failing_write_leaves_the_old_file_and_no_litter(
     target.write_text("old")
 
     def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "replace", fail)
     done = Output(capsys, "compile", "ping_pong", "-o", str(target))
     assert done.code == 1
-    assert f"cannot write {target}: No space left on device" in done.err
+    assert str(target) in done.err
+    assert os.strerror(errno.ENOSPC) in done.err
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["out.json"]
 
@@ -308,18 +315,16 @@ def test_an_interrupted_write_leaves_no_litter(
 
 
 @pytest.mark.parametrize(
-    ("output", "message"),
-    [("missing/out.json", "No such file or directory"), (".", "Is a directory")],
+    ("output", "number"), [("missing/out.json", errno.ENOENT), (".", errno.EISDIR)]
 )
 def test_an_unwritable_output(
-    output: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    done = Output(capsys, "compile", "ping_pong", "-o", str(folder / output))
-    assert done.code == 1
-    assert message in done.err
-    assert "\nhint: " in done.err
+    done = ran(capsys, "compile", "ping_pong", "-o", str(folder / output))
+    assert (done.code, done.field) in ((1, None), (1, "output"))
+    assert os.strerror(number) in done.err
     assert os.listdir(tmp_path) == ["folder"]
 
 
@@ -331,7 +336,7 @@ def test_an_interrupt_exits_130(
 
     monkeypatch.setattr(list_command, "print_json", interrupt)
     done = Output(capsys, "list", "--json")
-    assert (done.code, done.err) == (130, "interrupted\n")
+    assert (done.code, done.err.count("\n")) == (130, 1)
 
 
 # ---------------------------------------------------------------- pipes, devices and colour
@@ -366,7 +371,8 @@ def test_a_full_device_is_one_message(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = run(*arguments, stdout=full)
     assert done.returncode == 1
-    assert done.stderr == "error: cannot write the output: No space left on device\n"
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.endswith(f"{os.strerror(errno.ENOSPC)}\n")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -19,6 +19,7 @@ from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.schedules import DEFAULT_TILES
+from tests.unit.cli.ran import ran
 
 GFX942, GFX950 = target_for("gfx942"), target_for("gfx950")
 REPAIRED = ["--sync", "repaired", "--reorder"]
@@ -63,8 +64,9 @@ def test_single_buffer_has_a_tile_on_every_machine(
 
 
 def test_wide_loads_to_lds_are_refused_where_the_machine_has_none() -> None:
-    with pytest.raises(SpecError, match="16 bytes per lane straight to LDS, but gfx942 loads at m"):
+    with pytest.raises(SpecError, match="gfx942") as caught:
         tile_for("ping_pong", "bf16", GFX942)
+    assert caught.value.field == "geometry"
 
 
 @pytest.mark.parametrize("name", ["single_buffer", "gemm_tile"])
@@ -98,16 +100,16 @@ def test_compare_trace_and_report_of_single_buffer(
 def test_the_default_k_is_one_that_the_kernel_can_sum(capsys: pytest.CaptureFixture[str]) -> None:
     """ping_pong sums 2, 4, 6, ... tiles: 33 is not among them."""
     assert _data(capsys, "simulate", "ping_pong")["iterations"] == 15
-    code, _, err = _run(capsys, "simulate", "ping_pong", "--k-tiles", "33")
-    assert (code, "cannot run 33 iterations" in err) == (1, True)
+    done = ran(capsys, "simulate", "ping_pong", "--k-tiles", "33")
+    assert (done.code, done.field) == (1, "k_tiles")
 
 
 @pytest.mark.usefixtures("short_search")
 def test_the_machine_of_a_derived_schedule(capsys: pytest.CaptureFixture[str]) -> None:
     derived = ["simulate", "gemm_tile", "--set", "arch=gfx942", "--set", "BM=64", "--set", "BN=64"]
     assert _data(capsys, *derived)["arch"] == "gfx942"
-    code, _, err = _run(capsys, *derived, "--arch", "gfx950")
-    assert (code, "is derived for arch gfx942, not for gfx950" in err) == (1, True)
+    done = ran(capsys, *derived, "--arch", "gfx950")
+    assert (done.code, done.field) == (1, "arch")
 
 
 # ---------------------------------------------------------------- emitted kernels
@@ -139,7 +141,7 @@ def test_emitted_entries_are_called_as_in_the_schedule(
     monkeypatch.setenv("COLUMNS", "120")
     short = ["--k-tiles", "8"]
     out = _run(capsys, "simulate", "ping_pong", "--emitted", *short)[1]
-    assert "emitted ping_pong_bf16_bf16 for gfx950, 256x256x64 bf16: sync repaired" in out
+    assert all(name in out for name in ("ping_pong_bf16_bf16", "gfx950", "256x256x64 bf16"))
     assert re.search(r"loop\[\d+\] frag [AB]\[\d,\d\]", out)
 
 
@@ -172,28 +174,27 @@ def test_trace_and_report_of_an_emitted_kernel(
     assert {"store C(0, 0)", "frag A[0,0]"} <= names
     page = tmp_path / "r.html"
     code, out, _ = _run(capsys, "report", "four_wave", *short, "-o", str(page))
-    assert (code, "emitted four_wave_fp8_f32 for gfx950" in out) == (0, True)
+    assert (code, "four_wave_fp8_f32" in out) == (0, True)
     assert out.count("PROVED") == 1
     assert '"stream":"four_wave_fp8_f32"' in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field", "named"),
     [
-        (["ping_pong", "--emitted", "--sync", "reference"], "program 'ping_pong' is TIMING"),
-        (["ping_pong", "--allow-timing"], "--allow-timing is for emitting"),
-        (["ping_pong", "--emitted", "--arch", "gfx942"], "gfx942"),
-        (["ping_pong", "--emitted", "--k-tiles", "7"], "cannot run 7 iterations"),
-        (["ping_pong", "--emitted", "--m", "64", "--n", "64", "--k", "64"], "K = 64 is less than"),
+        (["ping_pong", "--emitted", "--sync", "reference"], "schedule", "TIMING"),
+        (["ping_pong", "--allow-timing"], None, "--allow-timing"),
+        (["ping_pong", "--emitted", "--arch", "gfx942"], "geometry", "gfx942"),
+        (["ping_pong", "--emitted", "--k-tiles", "7"], "k_tiles", "7"),
+        (["ping_pong", "--emitted", "--m", "64", "--n", "64", "--k", "64"], "k", "64"),
     ],
 )
 def test_emitted_refuses(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], field: str | None, named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = _run(capsys, "simulate", *arguments)
-    assert (code, out) == (1, "")
-    assert message in err
-    assert "hint: " in err
+    done = ran(capsys, "simulate", *arguments)
+    assert (done.code, done.out, done.field) == (1, "", field)
+    assert named in done.err
 
 
 def test_the_estimate_of_an_emitted_kernel_stores_c_once(
@@ -229,10 +230,9 @@ def test_the_estimate_of_an_emitted_kernel_stores_c_once(
 def test_too_long_a_run_names_the_option_that_shortens_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, _, err = _run(capsys, "simulate", "ping_pong", "--k-tiles", "100000000")
-    assert code == 1
-    assert "are more than the 20000000 a trace may hold" in err
-    assert "hint: use a smaller --k-tiles" in err
+    done = ran(capsys, "simulate", "ping_pong", "--k-tiles", "100000000")
+    assert (done.code, done.field) == (1, "k_tiles")
+    assert "--k-tiles" in done.err
 
 
 def test_one_of_a_thing_is_not_plural(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +248,7 @@ def test_a_loop_of_no_unit_is_limited_by_issue_or_barriers(
 ) -> None:
     for stream, limit in (("S16", "instruction issue"), ("B8", "barriers")):
         _, out, _ = _run(capsys, "simulate", "--stream", stream)
-        assert f"limited by: {limit}\n" in out
+        assert limit in out
 
 
 def test_a_timing_schedule_is_emitted_when_allowed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,8 +263,8 @@ def test_a_compiled_file_is_emitted_as_it_is(
     _run(capsys, "compile", "single_buffer", "--dtype", "bf16", "--sync", "proven", "-o", path)
     data = _data(capsys, "simulate", path, "--emitted", "--k-tiles", "4")
     assert data["emitted"]["sync"] == "sync as compiled"
-    code, _, err = _run(capsys, "simulate", path, "--emitted", "--dtype", "bf16")
-    assert (code, "which --dtype cannot change" in err) == (1, True)
+    done = ran(capsys, "simulate", path, "--emitted", "--dtype", "bf16")
+    assert (done.code, "--dtype" in done.err) == (1, True)
 
 
 # ---------------------------------------------------------------- synchronised by construction
@@ -278,7 +278,7 @@ def test_sync_of_a_derived_schedule_is_said_to_change_nothing(
     assert (code, silent) == (0, "")
     code, out, err = _run(capsys, command, "gemm_tile", "--sync", "proven", "--json")
     assert (code, out) == (0, plain)
-    assert "note: gemm_tile has its waits and barriers derived and proved in any case" in err
+    assert err.startswith("note: gemm_tile ")
 
 
 def test_emitting_a_derived_schedule_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,17 +290,17 @@ def test_emitting_a_derived_schedule_says_nothing(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["compare", "ping_pong", "ping_pong:sync=repaired"], "reorder=true in the variant"),
-        (["simulate", "ping_pong", "--sync", "repaired"], "--reorder applies it"),
-        (["fix", "ping_pong", "--keep-barriers"], "--reorder applies it"),
+        (["compare", "ping_pong", "ping_pong:sync=repaired"], "reorder=true"),
+        (["simulate", "ping_pong", "--sync", "repaired"], "--reorder"),
+        (["fix", "ping_pong", "--keep-barriers"], "--reorder"),
     ],
 )
 def test_hints_are_spelt_as_the_command_spells_them(
     arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = _run(capsys, *arguments)
-    assert code == 1
-    assert f". {hint}" in err
+    done = ran(capsys, *arguments)
+    assert (done.code, done.field) == (1, "order")
+    assert hint in done.err
 
 
 def test_what_a_compare_hint_says_works(capsys: pytest.CaptureFixture[str]) -> None:
@@ -362,38 +362,38 @@ def test_a_busy_matrix_unit_is_no_stall(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "place"),
     [
-        ("M4\n  R8 Q3\n", ":2:6: unknown instruction 'Q3'"),
-        ("M4\n(R8\n", ":2:1: this ( is never closed"),
-        ("wv1+wv2 M", ":1:1: the wait 'wv1+wv2' names wv twice"),
-        ("", ":1:1: the stream has no instruction"),
+        ("M4\n  R8 Q3\n", ":2:6: "),
+        ("M4\n(R8\n", ":2:1: "),
+        ("wv1+wv2 M", ":1:1: "),
+        ("", ":1:1: "),
     ],
 )
 def test_the_bad_token_of_a_file_by_line_and_column(
-    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "loop.txt"
     file.write_text(text)
-    code, out, err = _run(capsys, "simulate", "--stream", str(file))
-    assert (code, out) == (1, "")
-    assert f"error: {file}{message}" in err
+    done = ran(capsys, "simulate", "--stream", str(file))
+    assert (done.code, done.out) == (1, "")
+    assert f"error: {file}{place}" in done.err
 
 
 def test_bad_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = _run(capsys, "simulate", "--stream", "M4 Q2 R8")
-    assert (code, "stream, character 3: unknown instruction 'Q2'" in err) == (1, True)
-    assert "\n  M4 Q2 R8\n     ^" in err
-    code, _, err = _run(capsys, "simulate", "--stream", str(tmp_path / "none.txt"))
-    assert (code, "there is no stream file" in err) == (1, True)
-    code, _, err = _run(capsys, "simulate", "--stream", "M4 B", "--stagger")
-    assert (code, "hint: use an even --waves-per-simd, or no --stagger" in err) == (1, True)
-    code, _, err = _run(capsys, "simulate", "--stream", "R4 wl0", "--lds-conflict", "0")
-    assert (code, "conflict" in err) == (1, True)
+    done = ran(capsys, "simulate", "--stream", "M4 Q2 R8")
+    assert done.code == 1
+    assert "\n  M4 Q2 R8\n     ^" in done.err
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe\x00")
-    code, _, err = _run(capsys, "simulate", "--stream", str(binary))
-    assert (code, "cannot read the stream" in err) == (1, True)
+    for arguments, field in (
+        ([str(tmp_path / "none.txt")], "stream"),
+        (["M4 B", "--stagger"], "stagger"),
+        (["R4 wl0", "--lds-conflict", "0"], "simulation.lds_conflict"),
+        ([str(binary)], "stream"),
+    ):
+        done = ran(capsys, "simulate", "--stream", *arguments)
+        assert (done.code, done.field) == (1, field)
 
 
 # ---------------------------------------------------------------- the table of docs/looking.md

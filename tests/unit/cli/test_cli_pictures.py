@@ -15,6 +15,7 @@ from pipeloom import build_schedule
 from pipeloom.cli.main import main
 from pipeloom.drive.comparing import parse_variant
 from pipeloom.errors import SpecError
+from tests.unit.cli.ran import ran
 
 ROOT = Path(__file__).resolve().parents[3]
 SHORT = ["--k-tiles", "8"]
@@ -117,8 +118,7 @@ def test_report_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
     target = tmp_path / "report.html"
     done = Output(capsys, "report", "four_wave", *SHORT, "-o", str(target))
     assert (done.code, done.err) == (0, "")
-    assert f"wrote {target}" in done.out
-    assert "TIMING" in done.out
+    assert all(part in done.out for part in (str(target), "TIMING"))
     page = target.read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert target.stat().st_size < 500_000
@@ -135,7 +135,7 @@ def test_report_without_a_file_takes_the_name_of_the_schedule(
     done = Output(capsys, "report", source, *SHORT)
     name = f"{Path(source).stem}.html"
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"wrote {name} (")
+    assert name in done.out
     assert sorted(os.listdir(tmp_path)) == sorted([name, "specs"])
     assert os.listdir(tmp_path / "specs") == ["mine.toml"]
     done = Output(capsys, "report", source, *SHORT, "--json")
@@ -164,8 +164,10 @@ def test_report_without_a_tile_shape_says_so(
     target = tmp_path / "report.html"
     done = Output(capsys, "report", "single_buffer", "--dtype", "none", "-o", str(target))
     assert done.code == 0
-    assert "not simulated: no tile shape" in done.out
-    assert "has no tile shape, so its ops have no instruction counts" in target.read_text("utf-8")
+    assert "not simulated" in done.out
+    told = Output(capsys, "report", "single_buffer", "--dtype", "none", "-o", str(target), "--json")
+    assert json.loads(told.out)["simulated"] is False
+    assert "no tile shape" in target.read_text("utf-8")
 
 
 # ---------------------------------------------------------------- trace
@@ -177,7 +179,7 @@ def test_trace_writes_a_file_perfetto_reads(
     target = tmp_path / "t.json"
     done = Output(capsys, "trace", "four_wave", *SHORT, "-o", str(target))
     assert (done.code, done.err) == (0, "")
-    assert "https://ui.perfetto.dev" in done.out
+    assert str(target) in done.out
     events: list[dict[str, Any]] = json.loads(target.read_text())["traceEvents"]
     assert {e["ph"] for e in events} == {"M", "X", "s", "f", "C"}
     figures = json.loads(
@@ -196,8 +198,7 @@ def test_simulate_estimates_a_whole_problem(capsys: pytest.CaptureFixture[str]) 
     assert 0 < data["estimate"]["tflops"] < data["estimate"]["tflops_at_peak_clock"] < 3000
     assert data["estimate"]["workgroups"] == 256
     shown = Output(capsys, "simulate", "ping_pong", *SHORT, *size).out
-    assert "whole GPU, a model" in shown
-    assert "assumes MI355X" in shown
+    assert all(part in shown for part in ("whole GPU", "MI355X", "TFLOPS"))
 
 
 # ---------------------------------------------------------------- errors
@@ -212,44 +213,40 @@ def test_a_missing_folder_is_said_before_the_work(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("pipeloom.cli.emit.run", work)
     assert main(["emit", "ping_pong", "-o", "nowhere/k.s"]) == 1
-    assert "cannot write nowhere/k.s" in capsys.readouterr().err
+    assert "nowhere/k.s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
-        (["compare", "ping_pong"], "compare needs at least two variants"),
-        (["compare", "ping_pong", "ping_pnog"], "did you mean 'ping_pong'"),
-        (["compare", "ping_pong", "ping_pong:schedulign=csp"], "did you mean 'scheduling'"),
-        (["compare", "ping_pong", "single_buffer:tile=none"], "has no tile shape"),
-        (["compare", "ping_pong", "four_wave", "--arch", "gfx90a"], "unknown architecture"),
-        (["report", "nonsense", "-o", "x.html"], "neither a shipped schedule nor a spec file"),
-        (["report", "ping_pong", "-o", "nowhere/x.html"], "cannot write nowhere/x.html"),
-        (["report", "ping_pong", "--k-tiles", "7", "-o", "x.html"], "cannot run 7 iterations"),
-        (["trace", "single_buffer", "--dtype", "none", "-o", "x.json"], "has no tile shape"),
-        (["trace", "ping_pong", "-o", "nowhere/x.json"], "cannot write nowhere/x.json"),
-        (["simulate", "ping_pong", "--m", "4096"], "needs all of --m, --n and --k"),
-        (["simulate", "--stream", "M4 branch", "--k", "64"], "a stream has no tile shape"),
-        (
-            ["simulate", "ping_pong", "--m", "0", "--n", "1", "--k", "1"],
-            "GemmProblem.m = 0",
-        ),
-        (["simulate", "ping_pong", "--m", "64", "--n", "64", "--k", "64"], "K = 64 is less than"),
+        (["compare", "ping_pong"], "two variants"),
+        (["compare", "ping_pong", "ping_pnog"], "'ping_pong'"),
+        (["compare", "ping_pong", "ping_pong:schedulign=csp"], "'scheduling'"),
+        (["compare", "ping_pong", "single_buffer:tile=none"], "tile shape"),
+        (["compare", "ping_pong", "four_wave", "--arch", "gfx90a"], "gfx90a"),
+        (["report", "nonsense", "-o", "x.html"], "nonsense"),
+        (["report", "ping_pong", "-o", "nowhere/x.html"], "nowhere/x.html"),
+        (["report", "ping_pong", "--k-tiles", "7", "-o", "x.html"], "field k_tiles"),
+        (["trace", "single_buffer", "--dtype", "none", "-o", "x.json"], "field geometry"),
+        (["trace", "ping_pong", "-o", "nowhere/x.json"], "nowhere/x.json"),
+        (["simulate", "ping_pong", "--m", "4096"], "--n"),
+        (["simulate", "--stream", "M4 branch", "--k", "64"], "stream"),
+        (["simulate", "ping_pong", "--m", "0", "--n", "1", "--k", "1"], "field m"),
+        (["simulate", "ping_pong", "--m", "64", "--n", "64", "--k", "64"], "field k"),
     ],
 )
 def test_errors_are_one_message_and_leave_no_file(
     arguments: list[str],
-    message: str,
+    named: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """It names what is wrong: in the message, or as the field that is to be changed."""
     monkeypatch.chdir(tmp_path)
-    done = Output(capsys, *arguments)
+    done = ran(capsys, *arguments)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("error: ")
-    assert message in done.err
-    assert "\nhint: " in done.err
+    assert named == f"field {done.field}" or named in done.err
     assert os.listdir(tmp_path) == []
 
 

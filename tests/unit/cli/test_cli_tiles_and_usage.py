@@ -16,6 +16,7 @@ from pipeloom.cli.commands import COMMANDS
 from pipeloom.cli.main import main
 from pipeloom.drive.sources import Source
 from pipeloom.errors import SpecError
+from tests.unit.cli.ran import ran
 
 SOURCE = str(Path(pipeloom.__file__).parents[1])
 NO_TILE = "no tile: 4 + 4 vmcnt entries per load"
@@ -121,22 +122,22 @@ def test_what_is_no_tile(tile: str, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_tile_that_does_not_fit(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = _run(capsys, *arguments)
-    assert code == 1
-    assert "hint: " in err
+    done = ran(capsys, *arguments)
+    assert (done.code, done.field) == (1, "tile")
 
 
 def test_tiles_that_cannot_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiled = str(tmp_path / "c.json")
     _run(capsys, "compile", "ping_pong", "-o", compiled)
-    code, _, err = _run(capsys, "verify", compiled, "--dtype", "bf16")
-    assert (code, "which --dtype cannot change" in err) == (1, True)
-    code, _, err = _run(capsys, "simulate", compiled)
-    assert (code, "compile ping_pong --dtype bf16 -o" in err) == (1, True)
+    done = ran(capsys, "verify", compiled, "--dtype", "bf16")
+    assert (done.code, "--dtype" in done.err) == (1, True)
+    done = ran(capsys, "simulate", compiled)
+    assert (done.code, done.field) == (1, "geometry")
+    assert "compile ping_pong --dtype bf16 -o" in done.err
     spec = tmp_path / "s.toml"
     spec.write_text('schedule = "ping_pong"\ngeometry = {BK = 64, MMA_K = 32, elem_bytes = 2}\n')
-    code, _, err = _run(capsys, "verify", str(spec), "--dtype", "fp8")
-    assert (code, "names its own tile, which --dtype does not replace" in err) == (1, True)
+    done = ran(capsys, "verify", str(spec), "--dtype", "fp8")
+    assert (done.code, done.field) == (1, "geometry")
 
 
 def test_compare_says_a_shared_tile_once_and_others_by_row(
@@ -171,12 +172,12 @@ def test_fix_leaves_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture
     proved, fixed = tmp_path / "a.json", tmp_path / "b.json"
     _run(capsys, "compile", "ping_pong", "--sync", "repaired", "--reorder", "-o", str(proved))
     code, out, _ = _run(capsys, "fix", str(proved), "-o", str(fixed))
-    assert (code, "already PROVED" in out) == (0, True)
+    assert (code, "PROVED" in out) == (0, True)
     assert fixed.read_text() == proved.read_text()
     data = json.loads(_run(capsys, "fix", str(proved), "--json")[1])
     assert (data["unchanged"], data["changes"]) == (True, [])
     code, out, _ = _run(capsys, "fix", str(proved), "--force", "--reorder", "-o", str(fixed))
-    assert (code, "barriers 16 -> 4" in out) == (0, True)
+    assert (code, "16 -> 4" in out) == (0, True)
     assert fixed.read_text() != proved.read_text()
 
 
@@ -188,66 +189,60 @@ def test_a_chip_that_changes_nothing_is_not_in_the_header(
 ) -> None:
     _, plain, _ = _run(capsys, "show", "ping_pong")
     _, out, err = _run(capsys, "show", "ping_pong", "--arch", "gfx942")
-    assert "--arch changes nothing" in err
+    assert "--arch" in err
     assert out.splitlines()[0] == plain.splitlines()[0]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "option"),
     [
-        (["verify", "ping_pong", "--reorder"], "--reorder needs --sync proven or --sync repaired"),
-        (["simulate", "ping_pong", "--iterations", "4"], "--iterations is for --stream"),
-        (["simulate", "ping_pong", "--mfma", "16x16x32_f16"], "--mfma is for --stream"),
-        (["simulate", "ping_pong", "--stagger"], "--stagger is for --stream"),
-        (["simulate", "ping_pong", "--waves-per-simd", "2"], "--waves-per-simd is for --stream"),
-        (["simulate", "--stream", "M4", "--k-tiles", "4"], "--k-tiles is for a schedule"),
-        (["simulate", "--stream", "M4", "--sync", "proven"], "--sync is for a schedule"),
-        (["simulate", "--stream", "M4", "--dtype", "bf16"], "--dtype is for a schedule"),
-        (["simulate", "--stream", "M4", "--set", "a=1"], "--set is for a schedule"),
-        (["simulate", "--stream", "M4", "--emitted"], "--emitted is for a schedule"),
-        (["simulate", "ping_pong", "--lds-conflict", "2"], "--lds-conflict is for --stream"),
+        (["verify", "ping_pong", "--reorder"], "--reorder"),
+        (["simulate", "ping_pong", "--iterations", "4"], "--iterations"),
+        (["simulate", "ping_pong", "--mfma", "16x16x32_f16"], "--mfma"),
+        (["simulate", "ping_pong", "--stagger"], "--stagger"),
+        (["simulate", "ping_pong", "--waves-per-simd", "2"], "--waves-per-simd"),
+        (["simulate", "--stream", "M4", "--k-tiles", "4"], "--k-tiles"),
+        (["simulate", "--stream", "M4", "--sync", "proven"], "--sync"),
+        (["simulate", "--stream", "M4", "--dtype", "bf16"], "--dtype"),
+        (["simulate", "--stream", "M4", "--set", "a=1"], "--set"),
+        (["simulate", "--stream", "M4", "--emitted"], "--emitted"),
+        (["simulate", "ping_pong", "--lds-conflict", "2"], "--lds-conflict"),
         (
             ["report", "ping_pong", "--timeline-iterations", "0", "-o", "x.html"],
-            "not a whole number of 1 or more",
+            "--timeline-iterations",
         ),
-        (["simulate", "--stream", "M4", "--iterations", "0"], "not a whole number of 1 or more"),
-        (["tune", "64x64x64", "--tokens", "64"], "--tokens is for a model's shapes"),
+        (["simulate", "--stream", "M4", "--iterations", "0"], "--iterations"),
+        (["tune", "64x64x64", "--tokens", "64"], "--tokens"),
     ],
 )
 def test_options_without_effect_are_wrong_usage(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     out, err = capsys.readouterr()
     assert (caught.value.code, out) == (2, "")
     assert f"usage: pipeloom {arguments[0]}" in err
-    assert message in err
+    assert option in err.split("usage: ")[1].splitlines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field", "remedy"),
     [
-        (["compare", "ping_pong:sync=foo"], "sync is 'foo'\n\nhint: use one of reference, proven"),
-        (
-            ["compare", "ping_pong", "four_wave:tile=f8"],
-            "tile is 'f8'\n\nhint: use one of MxNxK",
-        ),
-        (
-            ["compare", "ping_pong", "ping_pong:reorder=true"],
-            "reorder=true changes nothing without",
-        ),
-        (["compare", "ping_pong", "ping_pong:snyc=proven"], "did you mean 'sync'? Valid: BK, "),
-        (["verify", "ping_pong", "--sync", "repaired"], ". --reorder applies it"),
-        (["fix", "ping_pong", "--keep-barriers"], ". --reorder applies it"),
+        (["compare", "ping_pong:sync=foo"], "sync", "proven"),
+        (["compare", "ping_pong", "four_wave:tile=f8"], "tile", "MxNxK"),
+        (["compare", "ping_pong", "ping_pong:reorder=true"], "reorder", "sync"),
+        (["compare", "ping_pong", "ping_pong:snyc=proven"], "snyc", "'sync'"),
+        (["verify", "ping_pong", "--sync", "repaired"], "order", "--reorder"),
+        (["fix", "ping_pong", "--keep-barriers"], "order", "--reorder"),
     ],
 )
 def test_messages_name_the_value_and_the_remedy(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], field: str, remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = _run(capsys, *arguments)
-    assert code == 1
-    assert message in err
+    done = ran(capsys, *arguments)
+    assert (done.code, done.field) == (1, field)
+    assert remedy in done.err.split("hint: ")[1]
 
 
 def test_unknown_keys_are_answered_with_sorted_names(capsys: pytest.CaptureFixture[str]) -> None:
