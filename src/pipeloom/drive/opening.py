@@ -212,8 +212,7 @@ class Opened:
         compiled = self.schedule()
         if compiled is None:
             return self.meaning.tile
-        shape = compiled.geometry
-        return None if shape is None else {"m": shape.BM, "n": shape.BN, "k": shape.BK}
+        return None if compiled.geometry is None else compiled.geometry.tile
 
     def require_tile(self) -> None:
         """Refuse what could have a tile and has none, where figures need one."""

@@ -76,6 +76,11 @@ class KernelGeometry:
         return 2 * (self.BM + self.BN) * self.BK * self.elem_bytes
 
     @property
+    def tile(self) -> dict[str, int]:
+        """Sizes of the block tile by dimension."""
+        return {"m": self.BM, "n": self.BN, "k": self.BK}
+
+    @property
     def mma_name(self) -> str:
         """The matrix instruction as a ``Target`` names it."""
         return f"{self.MMA_M}x{self.MMA_N}x{self.MMA_K}_{'fp8' if self.is_fp8 else 'f16'}"

@@ -117,10 +117,10 @@ def lift_in_units(compiled: CompiledSchedule, kernel: Kernel | None = None) -> P
 
 def check_sized(program: Program, geometry: KernelGeometry) -> None:
     """Refuse a lifted program that is not on its tile: nobody could write it."""
-    sizes, whole = program.meaning.tile, {"m": geometry.BM, "n": geometry.BN, "k": geometry.BK}
-    if sizes != whole:
+    sizes = program.meaning.tile
+    if sizes != geometry.tile:
         raise ConfigError(
-            f"program {program.name!r} counts {sizes}, of which {whole} is no multiple",
+            f"program {program.name!r} counts {sizes}, of which {geometry.tile} is no multiple",
             hint="give the geometry that the schedule was compiled for",
             field="geometry",
         )

@@ -121,12 +121,9 @@ class Walked:
         shape, units = self.tile, self.units
         if shape is None or disagreement(self.compiled) is not None:
             return None
-        whole = dict(zip(LENGTHWISE, (shape.BM, shape.BN), strict=True))
-        even = all(
-            o.dim in whole and whole[o.dim] % (o.size * len(self.kernel.groups)) == 0
-            for o in units.values()
-        )
-        return shape if even else None
+        groups = len(self.kernel.groups)
+        even = all(shape.tile[o.dim] % (o.size * groups) == 0 for o in units.values())
+        return shape if even and len(units) == len(LENGTHWISE) else None
 
     @cached_property
     def depth(self) -> int:
@@ -139,9 +136,8 @@ class Walked:
         shape = self.geometry
         if shape is None:
             return self.units
-        whole = dict(zip(LENGTHWISE, (shape.BM, shape.BN), strict=True))
         return {
-            name: replace(one, rows=whole[one.dim] // one.pieces)
+            name: replace(one, rows=shape.tile[one.dim] // one.pieces)
             for name, one in self.units.items()
         }
 
