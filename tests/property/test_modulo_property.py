@@ -14,7 +14,7 @@ from pipeloom.order.modulo import (
     solve_modulo,
 )
 from pipeloom.order.modulo.core import Structure
-from pipeloom.order.modulo.listing import list_schedule
+from pipeloom.order.modulo.list_scheduling import unpipelined
 
 SHAPES = st.builds(
     Shape,
@@ -36,9 +36,9 @@ def test_result_is_valid_proved_and_between_its_bounds(problem: ModuloProblem) -
     assert not check_modulo(problem, result.ii, result.starts)
     assert result.proved
     assert result.lower_bound == result.ii >= max(1, result.res_mii, result.rec_mii)
-    unpipelined, starts = list_schedule(Structure(problem))
-    assert not check_modulo(problem, unpipelined, starts)
-    assert result.ii <= unpipelined
+    longest, starts = unpipelined(Structure(problem))
+    assert not check_modulo(problem, longest, starts)
+    assert result.ii <= longest
     assert min(result.starts) == 0
     assert result.stages == max(result.starts) // result.ii + 1
 

@@ -16,6 +16,7 @@ core is the memory accesses on that recurrence; the arithmetic between them has 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeloom.order.modulo.bounds import buffer_edges
@@ -37,20 +38,13 @@ class Hold:
 @dataclass(frozen=True, slots=True)
 class Core:
     """Ops to place at ``ii``. ``far[g][a][b]`` is the least distance from op a to op b of group
-    g, by position in ``groups[g]``; ``capacity`` and ``base`` (cycles held in every slot by
-    occupancies longer than II) are per unit, with unlimited units left out."""
+    g, by position in ``groups[g]``; ``fillers`` are limited ops that fit once the groups do."""
 
     ii: int
     groups: tuple[tuple[int, ...], ...]
     far: tuple[tuple[tuple[int, ...], ...], ...]
     holds: dict[int, tuple[Hold, ...]]
-    capacity: tuple[int, ...]
-    base: tuple[int, ...]
     fillers: tuple[int, ...]
-
-    @property
-    def ops(self) -> tuple[int, ...]:
-        return tuple(op for group in self.groups for op in group)
 
 
 class Structure:
@@ -70,8 +64,9 @@ class Structure:
             number = self.component_of[edge.src]
             if number == self.component_of[edge.dst]:
                 self.inner_edges[number].append(edge)
-        self.limited = [unit for unit in problem.units if unit.capacity is not None]
-        index = {unit.name: number for number, unit in enumerate(self.limited)}
+        limited = [unit for unit in problem.units if unit.capacity is not None]
+        self.capacity = [unit.capacity or 0 for unit in limited]
+        index = {unit.name: number for number, unit in enumerate(limited)}
         self.uses: list[list[tuple[int, int, int]]] = [
             [(index[use.unit], use.occupancy, use.offset) for use in op.uses if use.unit in index]
             for op in problem.ops
@@ -94,6 +89,17 @@ class Structure:
             Hold(unit, offset % ii, occupancy % ii, occupancy // ii)
             for unit, occupancy, offset in self.uses[op]
         )
+
+    def room(self, held: Iterable[tuple[Hold, ...]]) -> list[int]:
+        """Per limited unit, how often a slot may be held besides holds that lap the whole II.
+
+        It is never negative at an II that the units allow (ResMII).
+        """
+        room = list(self.capacity)
+        for holds in held:
+            for hold in holds:
+                room[hold.unit] -= hold.laps
+        return room
 
     def is_filler(self, op: int) -> bool:
         """Whether the op, tied to no other limited op, fits any table with a free slot."""
@@ -121,13 +127,8 @@ class Structure:
                 continue
             groups.append(members)
             far.append(self._distances(number, members, ii))
-        capacity = tuple(unit.capacity or 0 for unit in self.limited)
-        base = [0] * len(capacity)
         holds = {op: self.holds(op, ii) for group in groups for op in group}
-        for items in holds.values():
-            for hold in items:
-                base[hold.unit] += hold.laps
-        return Core(ii, tuple(groups), tuple(far), holds, capacity, tuple(base), tuple(fillers))
+        return Core(ii, tuple(groups), tuple(far), holds, tuple(fillers))
 
     def _distances(
         self, number: int, members: tuple[int, ...], ii: int

@@ -24,8 +24,8 @@ from pipeloom.errors import ConfigError
 from pipeloom.order.modulo.bounds import unit_bounds
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.decide import Decider
-from pipeloom.order.modulo.depth_first import Verdict
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
+from pipeloom.order.modulo.exact import Verdict
 from pipeloom.order.modulo.parts import Budget
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.whole import WholeModel

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pipeloom.errors import InternalError
 from pipeloom.order.modulo.parts import Edge
 
 NO_PATH = -(1 << 60)
@@ -121,3 +122,22 @@ class TimedGraph:
         times[source] = 0
         self.settle(times)
         return times
+
+
+def settle_in_slots(timed: TimedGraph, times: list[int], slots: dict[int, int], ii: int) -> None:
+    """Raise ``times`` to the least values that satisfy every edge and every given slot."""
+    fixed: list[int | None] = [slots.get(op) for op in range(timed.count)]
+    for op, slot in enumerate(fixed):
+        if slot is not None:
+            times[op] += (slot - times[op]) % ii
+    for _ in range(timed.count * 4 + 4):
+        changed = False
+        for src, dst, weight in timed.edges:
+            at = times[src] + weight
+            if at > times[dst]:
+                slot = fixed[dst]
+                times[dst] = at if slot is None else at + (slot - at) % ii
+                changed = True
+        if not changed:
+            return
+    raise InternalError(f"slots at II {ii} do not extend to a schedule")

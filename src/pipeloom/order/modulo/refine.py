@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipeloom.order.modulo.core import Structure
-from pipeloom.order.modulo.depth_first import Verdict
 from pipeloom.order.modulo.effort import Effort
+from pipeloom.order.modulo.exact import Verdict
 from pipeloom.order.modulo.result import ObjectiveValue
 from pipeloom.order.modulo.whole import Objective, WholeModel
 

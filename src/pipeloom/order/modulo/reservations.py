@@ -7,6 +7,7 @@ thousands.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from pipeloom.order.modulo.core import Hold
@@ -19,24 +20,13 @@ class ReservationTable:
     Questions count against ``effort``, where there is one, and may raise ``OutOfEffort``.
     """
 
-    def __init__(
-        self,
-        ii: int,
-        capacity: tuple[int, ...],
-        base: tuple[int, ...],
-        effort: Effort | None = None,
-    ) -> None:
+    def __init__(self, ii: int, room: Sequence[int], effort: Effort | None = None) -> None:
         self.ii = ii
         self.effort = effort
         self.cost = 1 + ii // SLOTS_PER_STEP
         self.every = (1 << ii) - 1
-        self.room = [limit - held for limit, held in zip(capacity, base, strict=True)]
         # level[u][k]: slots in which unit u is held more than k times.
-        self.level: list[list[int]] = [[0] * max(0, room) for room in self.room]
-
-    def overfull(self) -> bool:
-        """Whether occupancies longer than the II alone exceed a capacity."""
-        return any(room < 0 for room in self.room)
+        self.level: list[list[int]] = [[0] * count for count in room]
 
     def mask(self, hold: Hold, slot: int) -> int:
         """The slots that ``hold`` takes when its op starts at ``slot``."""

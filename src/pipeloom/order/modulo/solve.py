@@ -1,7 +1,8 @@
 """The smallest II, proved: ``solve_modulo``.
 
-Quick decisions walk up from the lower bound until one finds a schedule; IIs they leave open on
-the way are then settled by CP-SAT, from below (the bound rises) and just under the best.
+Rounds of growing work close the gap between the lower bound and the best schedule: from below (the
+bound rises), then by halves (the best falls). The first round is list scheduling alone, which ends
+most searches; later ones ask CP-SAT, with twice the work each time.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.order.modulo.bounds import enough_ii
 from pipeloom.order.modulo.decide import Decider, Decision
-from pipeloom.order.modulo.depth_first import Verdict
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
+from pipeloom.order.modulo.exact import Verdict
 from pipeloom.order.modulo.measure import measure, normalised, unit_tables
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.refine import Refined, refine_schedule
@@ -30,7 +31,9 @@ ALL_OBJECTIVES = (
     Objective.EARLY_LOADS,
 )
 
-FIRST_ROUND_WORK = 2.0
+FIRST_ROUND_WORK = 0.3
+"""CP-SAT's work on an II in the first round that asks it: most IIs that it settles take less, and
+the half unit that ``exact_weave`` has goes to two of them."""
 
 MOST_SLOTS = 1_000_000
 """The largest II: tables of a search and of its result have a cell per slot."""
@@ -139,6 +142,7 @@ class _Solve:
         self.decider = Decider(problem, tuple(hint))
         self.best: Decision | None = None
         self.settled: dict[int, Decision] = {}
+        self.resisted: dict[int, float] = {}
         self.lower_bound = self.decider.mii
         self.at = self.lower_bound
         self.phase = "bounds"
@@ -146,8 +150,7 @@ class _Solve:
     def run(self, objectives: Sequence[Objective]) -> ModuloResult:
         self._reject_hopeless()
         try:
-            self._climb()
-            self._settle_gaps()
+            self._close_gap()
         except KeyboardInterrupt:
             self.effort.interrupted = True
         if self.best is None and self.effort.interrupted:
@@ -192,66 +195,48 @@ class _Solve:
     def _coarser(self) -> str:
         return f"count time in larger units than a {self.problem.time_unit}"
 
-    def _climb(self) -> None:
-        """Quick decisions at rising IIs, in growing steps, until one finds a schedule.
+    def _close_gap(self) -> None:
+        """Decide IIs in rounds until the bound meets the best.
 
-        Then back down by halves: a larger II is usually easier, though only exact search knows.
+        Work is counted in deterministic time, so that rounds do not depend on the machine.
         """
-        failed, step = self.lower_bound, 1
-        if failed > self.max_ii or self._quick(failed):
-            return
-        self._try_fallback()
-        highest = min(self.max_ii, 4 * self.lower_bound + 64)
-        while not self.effort.spent():
-            ii = failed + step
-            if ii > highest or (self.best is not None and ii >= self.best.ii) or self._quick(ii):
-                break
-            if self.settled[ii].verdict is Verdict.UNKNOWN:
-                step *= 2
-            failed = ii
-        self._descend(failed)
+        work = 0.0
+        if not self._finished() and self._attempt(self.lower_bound, work) is not Verdict.FOUND:
+            self._try_fallback()
+        while not self._finished():
+            self._raise_bound(work)
+            self._lower_best(work)
+            work = max(FIRST_ROUND_WORK, 2 * work)
+
+    def _raise_bound(self, work: float) -> None:
+        """From below, until an II resists; one refutation covers all smaller IIs if monotone."""
+        step = 0
+        while not self._finished():
+            ii = self.lower_bound
+            if self.decider.monotone and self.best is not None:
+                ii = min(ii + step, (ii + self.best.ii) // 2)
+            if self._attempt(ii, work) is Verdict.UNKNOWN:
+                return
+            step = min(2 * step + 1, MOST_SLOTS)
+
+    def _lower_best(self, work: float) -> None:
+        """Halve the gap to the best: a larger II is usually easier, though nothing says so.
+
+        Without a schedule, the gap is to an II that is ample for most problems.
+        """
+        failed, ample = self.lower_bound, min(self.max_ii, 4 * self.lower_bound + 64) + 1
+        while not self._finished():
+            best = ample if self.best is None else self.best.ii
+            if best - failed <= 1:
+                return
+            ii = (failed + best) // 2
+            if self._attempt(ii, work) is not Verdict.FOUND:
+                failed = ii
 
     def _try_fallback(self) -> None:
         fallback = self.decider.fallback()
         if fallback.verdict is Verdict.FOUND and fallback.ii <= self.max_ii:
             self._record(fallback)
-
-    def _descend(self, failed: int) -> None:
-        """Halve the gap between an II that quick search failed at and the best one."""
-        while self.best is not None and self.best.ii - failed > 1 and not self.effort.spent():
-            ii = (failed + self.best.ii) // 2
-            if not self._quick(ii):
-                failed = ii
-
-    def _quick(self, ii: int) -> bool:
-        self._report("quick search", ii)
-        decision = self.settled.get(ii) or self.decider.quick(ii, self.effort)
-        self._record(decision)
-        return decision.verdict is Verdict.FOUND
-
-    def _settle_gaps(self) -> None:
-        """Exact decisions in rounds of doubling work until the bound meets the best.
-
-        A round works from below, which raises the bound, then just under the best, which lowers
-        it. Work is counted in deterministic time, so that rounds do not depend on the machine.
-        """
-        work = FIRST_ROUND_WORK
-        while not self._finished():
-            step = 0
-            while not self._finished():
-                if self._exact(self._above_bound(step), work) is Verdict.UNKNOWN:
-                    break
-                step = min(2 * step + 1, MOST_SLOTS)
-            while not self._finished() and self.best is not None:
-                if self._exact(self.best.ii - 1, work) is not Verdict.FOUND:
-                    break
-            work *= 2
-
-    def _above_bound(self, step: int) -> int:
-        """The next II to attack from below; one refutation covers all smaller IIs if monotone."""
-        if not self.decider.monotone or self.best is None:
-            return self.lower_bound
-        return min(self.lower_bound + step, (self.lower_bound + self.best.ii) // 2)
 
     def _finished(self) -> bool:
         if self.effort.spent():
@@ -260,14 +245,16 @@ class _Solve:
             return self.lower_bound >= self.best.ii
         return self.lower_bound > self.max_ii
 
-    def _exact(self, ii: int, work: float) -> Verdict:
-        """Decide one II with CP-SAT, unless it is settled already."""
-        self._report("exact search", ii)
+    def _attempt(self, ii: int, work: float) -> Verdict:
+        """Decide one II with this much work of CP-SAT, unless it is settled or has resisted it."""
         known = self.settled.get(ii)
         if known is None:
+            self._report("quick search", ii)
             known = self.decider.quick(ii, self.effort)
-        if known.verdict is Verdict.UNKNOWN:
+        if known.verdict is Verdict.UNKNOWN and self.resisted.get(ii, 0.0) < work:
+            self._report("exact search", ii)
             known = self.decider.exact(ii, self.effort, work)
+            self.resisted[ii] = work
         self._record(known)
         return known.verdict
 

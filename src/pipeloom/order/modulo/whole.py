@@ -12,11 +12,9 @@ from enum import Enum
 from typing import Any
 
 from pipeloom.order.modulo.core import Structure
-from pipeloom.order.modulo.depth_first import Verdict
-from pipeloom.order.modulo.earliest import settle_in_slots
 from pipeloom.order.modulo.effort import Effort
-from pipeloom.order.modulo.exact import ModuloModel
-from pipeloom.order.modulo.longest_paths import NO_PATH, TimedGraph
+from pipeloom.order.modulo.exact import ModuloModel, Verdict
+from pipeloom.order.modulo.longest_paths import NO_PATH, TimedGraph, settle_in_slots
 from pipeloom.order.modulo.measure import normalised
 
 MODEL_STEPS = 10
@@ -78,14 +76,7 @@ class WholeModel:
         for a, b, weight in orders:
             model.model.add(model.start[b] - model.start[a] >= weight)
         holds = {op: self.structure.holds(op, ii) for op in self.kept if self.structure.uses[op]}
-        capacity = [unit.capacity or 0 for unit in self.structure.limited]
-        base = [0] * len(capacity)
-        for items in holds.values():
-            for hold in items:
-                base[hold.unit] += hold.laps
-        if any(held > limit for held, limit in zip(base, capacity, strict=True)):
-            return False
-        model.add_units(holds, capacity, base)
+        model.add_units(holds, self.structure.room(holds.values()))
         if self.stages is None and not self.turnable and holds:
             # Where stages do not count, the table may be turned freely: fix one slot.
             model.model.add(model.slot[min(holds)] == 0)

@@ -163,7 +163,7 @@ def test_steps_count_against_the_work_limit_and_the_clock() -> None:
 def test_masks_tell_the_free_starts_of_an_op_that_holds_a_unit_twice(capacity: int) -> None:
     ii = 13
     holds = (Hold(0, 0, 4, 0), Hold(0, 2, 5, 0), Hold(0, 11, 3, 0))
-    table = ReservationTable(ii, (capacity,), (0,))
+    table = ReservationTable(ii, (capacity,))
     for slot in (0, 5, 6, 12):
         table.add((Hold(0, 0, 2, 0),), slot)
     expected = 0
