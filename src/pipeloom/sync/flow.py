@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pipeloom.errors import OrderError
 from pipeloom.sync.script import Scripts
-from pipeloom.sync.touches import Site, Touch, Touches, Value
+from pipeloom.sync.touches import Touch, Touches, Value
 from pipeloom.sync.walk import Event, Run, Walk
 
 
@@ -63,35 +63,25 @@ class Access(NamedTuple):
         return -1 if self.value is None else self.value[1]
 
 
+Around = tuple[list[Access], list[Access]]
+"""Of a group's writes, the last before those that a read means, and the first after the read."""
+
+
 @dataclass(slots=True)
 class Exchange:
     """A read of LDS, and what it asks for.
 
-    ``meant`` are the writes that it reads; ``around`` has, by group, the last write before those
-    and the first ones after the read.
+    ``meant`` are the writes that it reads; ``around`` has those around them, by group.
     """
 
     read: Access
     meant: list[Access] = field(default_factory=list)
-    around: list[tuple[list[Access], list[Access]]] = field(default_factory=list)
+    around: list[Around] = field(default_factory=list)
     conflicts: list[OrderConflict] = field(default_factory=list)
 
     def conflict(self, early: Access, late: Access, what: str) -> None:
         """Note that two stand the wrong way round."""
         self.conflicts.append(OrderConflict(early.event, late.event, what))
-
-
-@dataclass(slots=True)
-class Others:
-    """What one group writes of the bytes that a step reads, in order.
-
-    ``places`` finds the writes of a value that fit the read; ``kinds`` are the ways (0 in one wave,
-    1 in two) in which any of them overlaps it.
-    """
-
-    writes: list[Access] = field(default_factory=list)
-    places: dict[Value | None, list[int]] = field(default_factory=dict)
-    kinds: set[int] = field(default_factory=set)
 
 
 class Demands:
@@ -110,8 +100,10 @@ class Flow(Demands):
         super().__init__(run)
         self._scripts, self._touches = scripts, touches
         self._values: dict[tuple[str, int | None], Value] = {}
-        self._others: dict[tuple[tuple[str, int], int, int], list[Others]] = {}
+        self._overlapping: dict[tuple[tuple[str, int], int, int], list[list[Access]]] = {}
         self._writes: dict[tuple[str, int], list[Access]] = {}
+        at = zip(run.groups, run.events, strict=True)
+        self._sites = [touches.sites[group][event.gap] for group, event in at]
         self._sources: list[set[int]] = [set() for _ in run.events]
         self._unset: dict[int, str] = {}
         exchanges = [self._exchange(read) for read in self._lds(self._follow())]
@@ -126,22 +118,28 @@ class Flow(Demands):
         self.conflicts = tuple({(c.early, c.late): c for c in found}.values())
         self.orderings = list(dict.fromkeys((*self._in_registers(), *self._in_lds())))
 
-    def _value(self, touch: Touch, event: Event) -> Value | None:
-        """What a touch is meant to hold."""
+    def _value(self, touch: Touch, number: int) -> Value | None:
+        """What a touch of an event is meant to hold."""
         if touch.node is None:
             return None
-        key = (touch.node, event.iteration)
+        key = (touch.node, self.run.events[number].iteration)
         found = self._values.get(key)
         if found is None:
             found = self._values[key] = self._touches.value(*key, self.run.iterations)
         return found
 
-    def _waves(self) -> Iterator[tuple[Walk, dict[int, Site], int]]:
+    def _waves(self) -> Iterator[tuple[Walk, int]]:
         """One wave of each kind that uses other parts of the registers than the others."""
         for walk in self.run.walks:
-            sites = self._touches.sites[walk.group]
             for kind in range(self._touches.kinds[walk.group]):
-                yield walk, sites, kind
+                yield walk, kind
+
+    def _touching(self, walk: Walk, kind: int) -> Iterator[tuple[int, Touch, tuple[int, ...]]]:
+        """What a wave's events touch of registers, and the cells of that."""
+        for number in walk.events:
+            site = self._sites[number]
+            for touch, cells in zip(site.registers, site.cells[kind], strict=True):
+                yield number, touch, cells
 
     def _follow(self) -> list[tuple[int, int, Touch]]:
         """Find the writes of registers that each event reads, and reads that no write precedes.
@@ -149,109 +147,92 @@ class Flow(Demands):
         Returns who uses what a copy brought: the copy, its user, the user's touch.
         """
         used: list[tuple[int, int, Touch]] = []
-        events, starts = self.run.events, self._touches.starts
-        for walk, sites, kind in self._waves():
+        sites, starts = self._sites, self._touches.starts
+        for walk, kind in self._waves():
             held: dict[int, tuple[int, ...]] = {}
-            for number in walk.events:
-                site = sites[events[number].gap]
-                for touch, cells in zip(site.registers, site.cells[kind], strict=True):
-                    if touch.reads:
-                        seen: set[int] = set()
-                        for cell in cells:
-                            if cell in held:
-                                seen.update(held[cell])
-                            elif starts[touch.place[0]] is None:
-                                self._unset.setdefault(number, touch.place[0])
-                        self._sources[number] |= seen
-                        if touch.node is not None:
-                            used += [(w, number, touch) for w in seen if events[w].work.is_copy]
-                    if touch.writes:
-                        sure = site.work.when is None
-                        for cell in cells:
-                            held[cell] = (number,) if sure else (*held.get(cell, ()), number)
+            for number, touch, cells in self._touching(walk, kind):
+                if touch.reads:
+                    seen: set[int] = set()
+                    for cell in cells:
+                        if cell in held:
+                            seen.update(held[cell])
+                        elif starts[touch.place[0]] is None:
+                            self._unset.setdefault(number, touch.place[0])
+                    self._sources[number] |= seen
+                    if touch.node is not None:
+                        used += [(w, number, touch) for w in seen if sites[w].work.is_copy]
+                if touch.writes:
+                    sure = sites[number].work.when is None
+                    for cell in cells:
+                        held[cell] = (number,) if sure else (*held.get(cell, ()), number)
         return used
 
     def _lds(self, used: list[tuple[int, int, Touch]]) -> list[Access]:
         """Note the writes of LDS by place; returns the reads."""
         wanted, moved = self._wanted(used), self._moved()
         reads = []
-        for walk in self.run.walks:
-            sites = self._touches.sites[walk.group]
-            for number in walk.events:
-                event = self.run.events[number]
-                for touch in sites[event.gap].lds:
-                    value = self._value(touch, event)
-                    if touch.writes:
-                        brought = Access(number, touch, moved.get(number, value))
-                        self._writes.setdefault(touch.place, []).append(brought)
-                    if touch.reads:
-                        value = wanted.get(number, value) if event.work.is_copy else value
-                        reads.append(Access(number, touch, value))
+        for number, site in enumerate(self._sites):
+            for touch in site.lds:
+                value = self._value(touch, number)
+                if touch.writes:
+                    brought = Access(number, touch, moved.get(number, value))
+                    self._writes.setdefault(touch.place, []).append(brought)
+                if touch.reads:
+                    value = wanted.get(number, value) if site.work.is_copy else value
+                    reads.append(Access(number, touch, value))
         return reads
 
     def _wanted(self, used: list[tuple[int, int, Touch]]) -> dict[int, Value | None]:
         """What the users of each copy take it for, where they agree: better than its own claim."""
         found: dict[int, set[Value | None]] = {}
         for writer, user, touch in sorted(used, key=itemgetter(1), reverse=True):
-            event = self.run.events[user]
-            passed_on = found.get(user) if event.work.is_copy else None
-            found.setdefault(writer, set()).update(passed_on or {self._value(touch, event)})
+            passed_on = found.get(user) if self._sites[user].work.is_copy else None
+            found.setdefault(writer, set()).update(passed_on or {self._value(touch, user)})
         return {n: next(iter(values)) for n, values in found.items() if len(values) == 1}
 
     def _moved(self) -> dict[int, Value]:
         """What a copy out of registers moves: what was brought there, whatever it claims."""
         found: dict[int, Value] = {}
-        for walk in self.run.walks:
-            sites = self._touches.sites[walk.group]
-            for number in walk.events:
-                event = self.run.events[number]
-                if event.work.is_copy:
-                    site = sites[event.gap]
-                    values = {found.get(source) for source in self._sources[number]}
-                    touch = next(iter((*site.registers, *site.lds)), None)
-                    value = None if touch is None else self._value(touch, event)
-                    value = values.pop() if len(values) == 1 else value
-                    if value is not None:
-                        found[number] = value
+        for number, site in enumerate(self._sites):
+            touch = next(iter((*site.registers, *site.lds)), None)
+            if site.work.is_copy and touch is not None:
+                values = {found.get(source) for source in self._sources[number]}
+                value = values.pop() if len(values) == 1 else self._value(touch, number)
+                if value is not None:
+                    found[number] = value
         return found
 
-    def _around(self, read: Access) -> list[Others]:
+    def _others(self, read: Access) -> Iterable[list[Access]]:
         """All writes of the bytes that an event reads, by group; its own is none of them."""
-        site = self._touches.sites[read.touch.group][self.run.events[read.event].gap]
-        own = read.event if any(touch.writes for touch in site.lds) else -1
+        own = read.event if any(touch.writes for touch in self._sites[read.event].lds) else -1
         key = (read.touch.place, read.touch.shape, own)
-        found = self._others.get(key)
-        if found is None:
-            by_group: dict[int, Others] = {}
+        if key not in self._overlapping:
+            by_group: dict[int, list[Access]] = {}
             for write in self._writes.get(read.touch.place, ()):
-                *ways, fits = self._touches.related(write.touch, read.touch)
-                if any(ways) and write.event != own:
-                    others = by_group.setdefault(write.touch.group, Others())
-                    others.kinds.update(kind for kind in (0, 1) if ways[kind])
-                    if fits:
-                        others.places.setdefault(write.value, []).append(len(others.writes))
-                    others.writes.append(write)
-            found = self._others[key] = list(by_group.values())
-        return found
+                if write.event != own and any(self._touches.related(write.touch, read.touch)[:2]):
+                    by_group.setdefault(write.touch.group, []).append(write)
+            self._overlapping[key] = list(by_group.values())
+        return self._overlapping[key]
+
+    def _is_meant(self, write: Access, read: Access) -> bool:
+        return write.value == read.value and self._touches.related(write.touch, read.touch)[2]
 
     def _exchange(self, read: Access) -> Exchange:
         """What a read asks for."""
         found = Exchange(read)
-        for others in self._around(read):
-            meant = others.places.get(read.value, ())
-            place = self._among if meant else self._strangers
-            found.around.append(place(found, others, meant))
+        for writes in self._others(read):
+            meant = [n for n, write in enumerate(writes) if self._is_meant(write, read)]
+            around = self._among(found, writes, meant) if meant else self._strangers(found, writes)
+            found.around.append(around)
         return found
 
-    def _among(
-        self, found: Exchange, others: Others, meant: Sequence[int]
-    ) -> tuple[list[Access], list[Access]]:
+    def _among(self, found: Exchange, writes: list[Access], meant: list[int]) -> Around:
         """Add the writes of one group that are ``meant``, and return those around them."""
-        read, writes, scripts = found.read, others.writes, self._scripts.script_of
+        read, scripts, walks = found.read, self._scripts.script_of, self.run.walks
         mine, theirs = read.touch.group, writes[0].touch.group
         comparable = scripts[mine] == scripts[theirs]
         # the event of that group that stands where the read does
-        here = read.event + self._first_event(theirs) - self._first_event(mine)
+        here = read.event + walks[theirs].events.start - walks[mine].events.start
         before = [n for n in meant if writes[n].event < here]
         if comparable and not before:
             found.conflict(read, writes[meant[0]], "the load must come first")
@@ -263,34 +244,28 @@ class Flow(Demands):
         while first - 1 in meant:
             first -= 1
         found.meant += writes[first : last + 1]
-        later = (writes[n] for n in range(last + 1, len(writes)) if n not in meant)
-        newer = self._first(later, others, read)
+        newer = [writes[n] for n in range(last + 1, len(writes)) if n not in meant]
         if comparable and newer and newer[0].event < here:
             what = "it loads the next generation before the last read of the old one"
             found.conflict(newer[0], read, what)
             return [], []
-        return writes[max(0, first - 1) : first], newer
+        return writes[max(0, first - 1) : first], self._first(newer, read)
 
-    def _first_event(self, group: int) -> int:
-        return self.run.walks[group].events.start
-
-    def _strangers(
-        self, found: Exchange, others: Others, _: Sequence[int]
-    ) -> tuple[list[Access], list[Access]]:
+    def _strangers(self, found: Exchange, writes: list[Access]) -> Around:
         """Writes of a group that never writes what the read means: generations decide."""
         read = found.read
-        older = [w for w in others.writes if w.age <= read.age]
-        newer = [w for w in others.writes if w.age > read.age]
-        if others.writes[0].touch.group == read.touch.group:
+        older = [w for w in writes if w.age <= read.age]
+        newer = [w for w in writes if w.age > read.age]
+        if writes[0].touch.group == read.touch.group:
             for write in older:
                 if write.event > read.event:
                     found.conflict(read, write, "it writes an older generation")
             for write in newer:
                 if write.event < read.event:
                     found.conflict(write, read, "it writes a newer generation too early")
-        return older[-1:], self._first(newer, others, read)
+        return older[-1:], self._first(newer, read)
 
-    def _first(self, newer: Iterable[Access], others: Others, read: Access) -> list[Access]:
+    def _first(self, newer: Iterable[Access], read: Access) -> list[Access]:
         """The first of a group's writes that the read's own wave makes, and that others make.
 
         Whoever issues a later one has issued these before.
@@ -300,8 +275,6 @@ class Flow(Demands):
             for kind, applies in enumerate(self._touches.related(write.touch, read.touch)[:2]):
                 if applies:
                     chosen.setdefault(kind, write)
-            if len(chosen) == len(others.kinds):
-                break
         return list(dict.fromkeys(chosen.values()))
 
     def _reaching_outputs(self, exchanges: Sequence[Exchange]) -> bytearray:
@@ -310,13 +283,8 @@ class Flow(Demands):
         for exchange in exchanges:
             writes = [write.event for write in exchange.meant]
             meant.setdefault(exchange.read.event, []).extend(writes)
-        live = bytearray(len(self.run.events))
-        stack = [
-            number
-            for walk in self.run.walks
-            for number in walk.events
-            if self._touches.sites[walk.group][self.run.events[number].gap].stores
-        ]
+        live = bytearray(len(self._sites))
+        stack = [number for number, site in enumerate(self._sites) if site.stores]
         while stack:
             number = stack.pop()
             if not live[number]:
@@ -328,22 +296,19 @@ class Flow(Demands):
     def _in_registers(self) -> Iterator[Ordering]:
         """A load before its users, live or not, and before a live write of the same registers."""
         places = self.run.places
-        for walk in self.run.walks:
-            for number in walk.events:
-                for source in sorted(self._sources[number]):
-                    if places[source] >= 0:
-                        yield Ordering(source, number, True)
-        for walk, sites, kind in self._waves():
+        for number, sources in enumerate(self._sources):
+            for source in sorted(sources):
+                if places[source] >= 0:
+                    yield Ordering(source, number, True)
+        for walk, kind in self._waves():
             flying: dict[int, list[int]] = {}
-            for number in walk.events:
-                site = sites[self.run.events[number].gap]
-                for touch, cells in zip(site.registers, site.cells[kind], strict=True):
-                    for cell in cells if touch.writes else ():
-                        for load in flying.pop(cell, ()) if self._live[number] else ():
-                            if load != number:
-                                yield Ordering(load, number, True)
-                        if places[number] >= 0:
-                            flying.setdefault(cell, []).append(number)
+            for number, touch, cells in self._touching(walk, kind):
+                for cell in cells if touch.writes else ():
+                    for load in flying.pop(cell, ()) if self._live[number] else ():
+                        if load != number:
+                            yield Ordering(load, number, True)
+                    if places[number] >= 0:
+                        flying.setdefault(cell, []).append(number)
 
     def _in_lds(self) -> Iterator[Ordering]:
         known: set[tuple[int, ...]] = set()
@@ -371,17 +336,15 @@ class Flow(Demands):
     def kept(self) -> set[tuple[int, int]]:
         """Pairs of events of one wave that registers hold in their order."""
         found = {(w, number) for number, seen in enumerate(self._sources) for w in seen}
-        for walk, sites, kind in self._waves():
+        for walk, kind in self._waves():
             readers: dict[tuple[str, int], list[tuple[set[int], int]]] = {}
-            for number in walk.events:
-                site = sites[self.run.events[number].gap]
-                for touch, cells in zip(site.registers, map(set, site.cells[kind]), strict=True):
-                    mine = readers.setdefault(touch.place, [])
-                    if touch.reads:
-                        mine.append((cells, number))
-                    if touch.writes:
-                        found |= {(r, number) for c, r in mine if r != number and c & cells}
-                        mine[:] = [pair for pair in mine if not pair[0] <= cells]
+            for number, touch, touched in self._touching(walk, kind):
+                mine, cells = readers.setdefault(touch.place, []), set(touched)
+                if touch.reads:
+                    mine.append((cells, number))
+                if touch.writes:
+                    found |= {(r, number) for c, r in mine if r != number and c & cells}
+                    mine[:] = [pair for pair in mine if not pair[0] <= cells]
         return found
 
     @cached_property
@@ -389,10 +352,9 @@ class Flow(Demands):
         """Every live read of LDS with every write of the same bytes."""
         found = []
         for read in (exchange.read for exchange in self._exchanges):
-            for write in (w for others in self._around(read) for w in others.writes):
-                same, cross, fits = self._touches.related(write.touch, read.touch)
-                is_meant = fits and write.value == read.value
-                newer = not is_meant and write.age > read.age
+            for write in (w for writes in self._others(read) for w in writes):
+                same, cross, _ = self._touches.related(write.touch, read.touch)
+                newer = not self._is_meant(write, read) and write.age > read.age
                 found.append(Rivals(read.event, write.event, newer, same, cross))
         return found
 

@@ -120,6 +120,10 @@ class Gates:
         return bisect_left(self.by_group[group], (position, slot))
 
 
+Passes = dict[tuple[int, int, int | None, int], list[Event]]
+"""The events of a pass, which runs share: by group, row, trip and first iteration."""
+
+
 class Run:
     """All groups, for given trip counts; ``iterations`` is how many the kernel then computes.
 
@@ -149,15 +153,20 @@ class Run:
                 for gap in kept:
                     follows = first + scripts.work_before[gap]
                     walk.kept.append((position + gap - gaps[0], gap, follows))
-                found = passes.events(group, r, trip or 0, base)
+                found = passes.get((group, r, trip, base))
+                if found is None:
+                    found = passes[group, r, trip, base] = [
+                        Event(work, r, gap, trip or 0, _plus(base, work.iteration))
+                        for gap, work in scripts.works(group, r)
+                    ]
                 self.events += found
                 self.issue += [position + event.gap - gaps[0] for event in found]
                 self.places += [-1] * len(found)
-                for number in passes.counted(group, r):
-                    work = found[number].work
-                    queue = walk.queues[work.counter or ""]
-                    self.places[first + number] = len(queue.totals)
-                    queue.add(work.sure_entries, self.issue[first + number], first + number)
+                for number, event in enumerate(found, first):
+                    if event.work.counter is not None:
+                        queue = walk.queues[event.work.counter]
+                        self.places[number] = len(queue.totals)
+                        queue.add(event.work.sure_entries, self.issue[number], number)
                 position += len(gaps)
         walk.events = range(walk.events.start, len(self.events))
         self.groups += [group] * len(walk.events)
@@ -179,36 +188,6 @@ class Run:
         return None if counter is None else self.walk(event).queues[counter]
 
 
-class Passes:
-    """The events of every pass of a row; runs share them."""
-
-    def __init__(self, scripts: Scripts) -> None:
-        self._scripts = scripts
-        self._events: dict[tuple[int, int, int, int], list[Event]] = {}
-        self._counted: dict[tuple[int, int], list[int]] = {}
-
-    def events(self, group: int, row: int, trip: int, base: int) -> list[Event]:
-        """Those of one pass; iterations count from ``base``."""
-        found = self._events.get((group, row, trip, base))
-        if found is None:
-            found = self._events[group, row, trip, base] = [
-                Event(
-                    *(work, row, gap, trip),
-                    None if work.iteration is None else base + work.iteration,
-                )
-                for gap, work in self._scripts.works(group, row)
-            ]
-        return found
-
-    def counted(self, group: int, row: int) -> list[int]:
-        """Which events of a pass a counter counts, by number."""
-        found = self._counted.get((group, row))
-        if found is None:
-            works = enumerate(self._scripts.works(group, row))
-            found = self._counted[group, row] = [n for n, (_, w) in works if w.counter is not None]
-        return found
-
-
 def sample_runs(scripts: Scripts) -> list[Run]:
     """Runs that show every kind of neighbourhood, short ones first."""
     program = scripts.program
@@ -220,8 +199,12 @@ def sample_runs(scripts: Scripts) -> list[Run]:
         for count in program.trips
     ]
     names = [count.name for count in program.trips]
-    passes = Passes(scripts)
+    passes: Passes = {}
     return [Run(scripts, dict(zip(names, at, strict=True)), passes) for at in product(*choices)]
+
+
+def _plus(base: int, iteration: int | None) -> int | None:
+    return None if iteration is None else base + iteration
 
 
 def _span(scripts: Scripts) -> int:
