@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
-from pipeloom.machine.cdna import DIRECT_VGPRS, VECTOR_REGISTERS, WAVE_LANES
+from pipeloom.machine.cdna import CDNA, DIRECT_VGPRS, VECTOR_REGISTERS, WAVE_LANES
 from pipeloom.machine.cdna_waits import CDNA_WAIT_RULES
 from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.matrix_ops import MatrixOp, matrix_op_named
@@ -225,7 +225,7 @@ class Target:
         metadata=LEFT_OUT_WHILE_USUAL,
     )
     """Lanes of a wave, each of which moves its own bytes."""
-    isa: str = field(default="cdna", metadata=LEFT_OUT_WHILE_USUAL)
+    isa: str = field(default=CDNA, metadata=LEFT_OUT_WHILE_USUAL)
     """The instruction set that it executes, by the name of its writer."""
     processor: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
     """The processor whose encoding its code has, as LLVM names it, where that is not ``arch``. A

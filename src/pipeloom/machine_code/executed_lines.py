@@ -86,7 +86,7 @@ def loops(lines: Sequence[Line]) -> list[tuple[int, int]]:
         (labels[target], at)
         for at, line in enumerate(lines)
         if isinstance(line, Instruction)
-        and (target := _label(line)) is not None
+        and (target := line.target) is not None
         and labels[target] < at
     ]
 
@@ -123,11 +123,6 @@ def _cut(path: Sequence[Executed], loop: tuple[int, int] | None) -> WavePath:
     return WavePath(tuple(path[:first]), tuple(trips), tuple(path[last:]))
 
 
-def _label(line: Instruction) -> str | None:
-    """Where a branch goes."""
-    return next((operand for operand in line.operands if isinstance(operand, str)), None)
-
-
 _OF_LANE_0: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
     {
         "v_and_b32": operator.and_,
@@ -154,7 +149,7 @@ class _Scalars:
 
     def branch(self, line: Instruction) -> str | None:
         """The label that a branch jumps to; None for a branch not taken and for the rest."""
-        target = _label(line)
+        target = line.target
         if target is None or line.opcode.name == "s_branch":
             return target
         flag = self._value(SCC)

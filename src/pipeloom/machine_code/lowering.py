@@ -21,9 +21,10 @@ from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.simulate import Instruction, Kind
+from pipeloom.machine.cdna import CYCLES_PER_PASS
 from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.matrix_ops import MatrixOp
-from pipeloom.machine.mnemonics import MNEMONICS, is_transcendental
+from pipeloom.machine.mnemonics import MNEMONICS, is_transcendental, traits_of
 from pipeloom.machine.target import Target
 from pipeloom.write import isa
 
@@ -40,7 +41,6 @@ _BANKS = {isa.Bank.VECTOR: VGPR, isa.Bank.ACCUMULATOR: AGPR, isa.Bank.SCALAR: 0}
 _SPECIAL = {"scc": (SCC,), "vcc": (106, 107), "m0": (124,), "exec": (126, 127)}
 _SLEEP = 16
 """``s_nop`` counts in one of ``s_sleep``, which is 64 cycles (CDNA3 ISA)."""
-_CYCLES_PER_PASS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ def read_line(line: isa.Instruction) -> MachineLine:
     words = line.modifiers.split()
     fields = dict(word.split(":", 1) for word in words if ":" in word)
     writes = _numbers(line.writes)
-    swaps = "permlane" in line.opcode.name and "swap" in line.opcode.name
+    traits = traits_of(line.opcode.name)
+    swaps = traits is not None and traits.swaps
     return MachineLine(
         line.opcode.name,
         str(line),
@@ -193,7 +194,7 @@ def _matrix_op(line: MachineLine, machine: Target) -> MatrixOp:
         if traits is None or not traits.passes or shape is None:
             raise
     m, n, k = (int(part) for part in shape.groups())
-    cycles = _CYCLES_PER_PASS * traits.passes
+    cycles = CYCLES_PER_PASS * traits.passes
     source = "passes of LLVM's scheduling model"
     fact = Fact(cycles, "cycles", FactKind.VENDOR, source)
     return MatrixOp(m, n, k, name.rpartition("_")[2], fact)

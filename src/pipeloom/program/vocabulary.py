@@ -32,6 +32,7 @@ import numpy as np
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import CDNA
 from pipeloom.machine.mnemonics import is_transcendental
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -58,9 +59,6 @@ class Reduce(Enum):
     def neutral(self) -> float:
         """The number that changes nothing."""
         return {"add": 0.0, "max": -inf, "min": inf, "any": 0.0}[self.value]
-
-
-CDNA = "cdna"
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,10 +258,8 @@ def _predecessors(program: Sequence[Line]) -> list[list[int]]:
     """For each line, the lines that control can come from."""
     sources: dict[str, list[int]] = {}
     for at, line in enumerate(program):
-        if isinstance(line, Instruction) and line.opcode.unit is Pipe.CONTROL:
-            for operand in line.operands:
-                if isinstance(operand, str):
-                    sources.setdefault(operand, []).append(at)
+        if isinstance(line, Instruction) and line.target is not None:
+            sources.setdefault(line.target, []).append(at)
     found = []
     falls_through = False
     for at, line in enumerate(program):

@@ -304,6 +304,11 @@ class Instruction:
         )
 
     @property
+    def target(self) -> str | None:
+        """The label that it may jump to."""
+        return next((operand for operand in self.operands if isinstance(operand, str)), None)
+
+    @property
     def is_lds_dma(self) -> bool:
         """Whether it loads from global memory straight into LDS."""
         return any(self.opcode is OPCODES[key] for key in LDS_DMA_BY_BYTES.values())

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeloom.checks import nearest
+from pipeloom.machine.cdna import CDNA
 from pipeloom.machine.occupancy import Resources
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
@@ -33,7 +34,7 @@ class Writer:
     """The registers and shared memory of a program's kernel, with ``ops``; nothing is judged."""
 
 
-_WRITERS = {"cdna": Writer(emit_cdna, occupied_cdna)}
+_WRITERS = {CDNA: Writer(emit_cdna, occupied_cdna)}
 
 
 def register_writer(isa: str, writer: Writer) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pipeloom.machine.mnemonics import Pipe, is_transcendental
+from pipeloom.machine.mnemonics import Pipe, is_transcendental, traits_of
 from pipeloom.machine.target import Target
 from pipeloom.write.isa import SCC, Bank, Comment, Instruction, Label, Line, Register, ServedStep
 
@@ -101,11 +101,10 @@ def _items(lines: Sequence[Line], target: Target) -> list[_Item]:
         if unit is Pipe.VALU:
             slow = is_transcendental(name)
             item.port = item.issue = (target.trans_cycles if slow else target.valu_cycles).value
-        elif name.startswith(("s_branch", "s_cbranch")):
-            label = line.operands[0]
-            if label not in ahead or name == "s_branch":
+        elif line.target is not None:
+            if line.target not in ahead or name == "s_branch":
                 return []
-            until = str(label)
+            until = line.target
             item = found.pop()  # what it asks for
             if SCC not in item.first.writes:
                 return []
@@ -184,7 +183,8 @@ def _touched(item: _Item) -> tuple[set[_Key], set[_Key]]:
     for one in item.instructions:
         reads |= _keys(one.reads)
         writes |= _keys(one.writes)
-        if one.opcode.name.startswith("v_permlane"):
+        traits = traits_of(one.opcode.name)
+        if traits is not None and traits.swaps:
             reads |= _keys(one.writes)
     return reads, writes
 

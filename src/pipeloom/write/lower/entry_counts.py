@@ -47,8 +47,7 @@ def _fewest(lines: Sequence[Line], counter: str, unit: Pipe) -> int:
             if line.opcode.name == "s_waitcnt" and f"{counter}(0)" in line.modifiers:
                 count = min(count, 0)
             count += line.opcode.unit is unit
-            target = line.operands[0] if line.opcode.name.startswith(("s_branch", "s_cbr")) else ""
-            if isinstance(target, str) and target:
-                arriving[target] = min(arriving.get(target, nowhere), count)
+            if line.target is not None:
+                arriving[line.target] = min(arriving.get(line.target, nowhere), count)
                 count = nowhere if line.opcode.name == "s_branch" else count
     return count

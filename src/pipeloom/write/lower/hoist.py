@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pipeloom.machine.cdna import CYCLES_PER_PASS
 from pipeloom.machine.mnemonics import Pipe
 from pipeloom.machine.target import Target
 from pipeloom.write.isa import M0, SCC, Comment, Instruction, Line, Register
@@ -169,7 +170,7 @@ def _room(line: Line, target: Target) -> int:
     held = target.mfma_operand_cycles.value
     if "_scale_" in line.opcode.name:
         held += target.mfma_scale_cycles.value
-    return (4 * line.opcode.passes - held) // target.issue_cycles.value
+    return (CYCLES_PER_PASS * line.opcode.passes - held) // target.issue_cycles.value
 
 
 def _asked(lines: Sequence[Line]) -> Iterator[int]:

@@ -73,13 +73,13 @@ def _template(op: OpDef, line: str) -> Template:
     operands = tuple(_operand(op, line, part) for part in parts)
     if not operands or not name.startswith("v_"):
         raise _unreadable(op, line, "is no vector instruction with a result")
-    opcode = OPCODES.get(name)
-    if opcode is None and re.sub(r"_e(32|64)$", "", name) not in MNEMONICS:
+    opcode, known = OPCODES.get(name), MNEMONICS.get(re.sub(r"_e(32|64)$", "", name))
+    if opcode is None and known is None:
         near = get_close_matches(name, [*OPCODES, *MNEMONICS], n=3)
         hint = f"near it: {', '.join(dict.fromkeys(near))}" if near else "names are LLVM's"
         raise _unreadable(op, line, f"has the unknown instruction {name}", hint)
     if opcode is None:
-        if "_co_" in name or name.startswith("v_div_scale"):
+        if known is not None and known.results > 1:
             raise _unreadable(op, line, "writes two results")
         codes = ["cs2" if operands[0] == VCC else "v1"]
         codes += ["cs2" if operand == VCC else "svi1" for operand in operands[1:]]
@@ -88,7 +88,7 @@ def _template(op: OpDef, line: str) -> Template:
         raise _unreadable(op, line, f"does not fit {name} {', '.join(opcode.operands)}")
     written = [o for o, how in zip(operands, opcode.operands, strict=True) if how.startswith("=")]
     changes = any(isinstance(o, str) and o.isdigit() for o in written)
-    if changes or "_swap" in name or name.startswith("v_cmpx"):
+    if changes or (known is not None and (known.swaps or known.writes_exec)):
         raise _unreadable(op, line, "writes an operand, or which lanes run")
     return Template(opcode, operands, modifiers)
 
