@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from rich.text import Text
-
+from pipeloom.cli.bars import bar
 from pipeloom.cli.common import json_text, print_json, wrote
 from pipeloom.cli.options import JSON, CommandUsage, option
-from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.correcting import Corrected, check_path, correct
@@ -93,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
     launch = load_launch(arguments.launch)
     file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
-    with _status(arguments) as tell:
+    with bar(arguments, "emulating") as tell:
         checked = check(
             file,
             launch.grid,
@@ -154,16 +150,6 @@ def _fixed(arguments: argparse.Namespace, checked: Checked) -> Corrected | None:
         return None
     write_file(arguments.fix, fixed.text)
     return fixed
-
-
-@contextmanager
-def _status(arguments: argparse.Namespace) -> Iterator[Callable[[str], None]]:
-    """A line on stderr that says what is going on: on a terminal always, else now and then."""
-    if arguments.quiet or not sys.stderr.isatty():
-        yield doing
-        return
-    with TerminalConsole(stderr=True).status(Text("emulating")) as line:
-        yield lambda text: line.update(Text(text))
 
 
 def _print_json(checked: Checked, fixed: Corrected | None) -> int:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-from rich.progress import track
-
+from pipeloom.cli.bars import bar
 from pipeloom.cli.common import print_json, say
 from pipeloom.cli.emit import EMISSION, cost_line, emit_job
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
-from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.recorded_kernels import recorded
@@ -21,7 +19,6 @@ from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob,
 from pipeloom.drive.running import run as run_job
 from pipeloom.drive.running_gemms import RecordedGemm, recorded_gemm, run_recorded
 from pipeloom.drive.sources import Source
-from pipeloom.show.console import TerminalConsole
 
 WRONG_RESULT = 5
 T = TypeVar("T", int, float)
@@ -100,7 +97,7 @@ def _run_kernel(arguments: argparse.Namespace) -> Ran:
             race_check=not arguments.no_race_check,
             code=code,
         ),
-        _track,
+        partial(_track, arguments),
     )
     if found.emission is not None:
         say(found.emission.notes)
@@ -130,7 +127,7 @@ def _run_product(arguments: argparse.Namespace, product: RecordedGemm) -> Ran:
         seeds,
         _limits(arguments),
         check_races=not arguments.no_race_check,
-        track=_track,
+        track=partial(_track, arguments),
     )
 
 
@@ -185,19 +182,9 @@ def _print(found: Ran) -> None:
     print(found.kernel.resources)
 
 
-def _each(seeds: list[int]) -> Iterator[int]:
-    for number, seed in enumerate(seeds, 1):
-        doing(f"timing {number} of {len(seeds)}")
-        yield seed
-
-
-def _track(seeds: Iterable[int]) -> Iterable[int]:
-    all_ = list(seeds)
-    return track(
-        _each(all_),
-        "emulating",
-        total=len(all_),
-        console=TerminalConsole(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
+def _track(arguments: argparse.Namespace, seeds: Iterable[int]) -> Iterator[int]:
+    chosen = list(seeds)
+    with bar(arguments, "emulating", len(chosen)) as tell:
+        for number, seed in enumerate(chosen, 1):
+            tell(f"timing {number} of {len(chosen)}", number - 1, len(chosen))
+            yield seed
