@@ -6,7 +6,8 @@ without reading the engine. Times are cycles of the shader clock unless the unit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter as Tally
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, TypeVar
@@ -79,6 +80,26 @@ class LdsPhases:
     """How the source knows it."""
     source: str
     """Where it comes from."""
+
+    def cycles(self, addresses: Sequence[int], banks: int) -> int:
+        """What an access takes whose lanes want these addresses.
+
+        In each phase every bank delivers one word per cycle, and lanes that want the same word
+        share it: the phase takes as many cycles as the busiest bank has words to deliver.
+
+        Args:
+            addresses: The byte address of each lane.
+            banks: The banks of LDS.
+        """
+        total = 0
+        for lanes in self.lanes:
+            words = {
+                (addresses[lane] + at) // BANK_BYTES
+                for lane in lanes
+                for at in range(0, self.bytes_per_lane, BANK_BYTES)
+            }
+            total += max(Tally(word % banks for word in words).values())
+        return total
 
 
 @dataclass(frozen=True, slots=True)

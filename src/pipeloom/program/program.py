@@ -222,6 +222,13 @@ class Program:
         counted = [s for s in loops if s.trips == self.trips[-1].name]
         return next(reversed(counted or loops), None)
 
+    def works(self) -> Iterator[tuple[Group, Section, Work]]:
+        """Every step that does work, with its group and its section."""
+        for group in self.groups:
+            for section, _, step in group.steps():
+                if isinstance(step, Work):
+                    yield group, section, step
+
     def resource(self, name: str) -> Resource:
         """The resource of that name.
 

@@ -32,7 +32,6 @@ each slice rows of one fragment only, it could go unnoticed until the layout or 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -41,7 +40,7 @@ from numpy.typing import NDArray
 
 from pipeloom.errors import InternalError
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import BANK_BYTES, LOAD_BYTES, Target
+from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.write.faults import EmitError
 
 Rows = TypeVar("Rows", int, NDArray[Any])
@@ -155,12 +154,13 @@ class TileLayout:
         """Chunks of 16 bytes in a row."""
         return self.row_bytes // LOAD_BYTES
 
-    def address(self, row: int, chunk: int) -> int:
+    def address(self, row: Rows, chunk: Rows) -> Rows:
         """Byte offset of a chunk from the tile's start."""
         start = self.order.place(row) * self.row_bytes
-        return start + LOAD_BYTES * (chunk ^ self.swizzle.of_row(row))
+        found: Rows = start + LOAD_BYTES * (chunk ^ self.swizzle.of_row(row))
+        return found
 
-    def source(self, position: int) -> tuple[int, int]:
+    def source(self, position: Rows) -> tuple[Rows, Rows]:
         """(row, chunk) that belongs at the ``position``-th run of 16 bytes."""
         place, chunk = divmod(position, self.chunks)
         row = self.order.row_at(place)
@@ -175,19 +175,10 @@ class TileLayout:
         )
 
 
-def count_conflicts(addresses: Sequence[int], target: Target, size: int = LOAD_BYTES) -> int:
-    """Extra LDS cycles that a 16-byte access of 64 lanes takes because lanes share a bank.
-
-    In each phase (lanes that access together) every bank serves one distinct dword per cycle;
-    the phase takes as many cycles as its busiest bank has dwords.
-    """
-    extra = 0
-    (phases,) = (p.lanes for p in target.lds_phases if p.bytes_per_lane == LOAD_BYTES)
-    for lanes in phases:
-        words = {(addresses[lane] + at) // BANK_BYTES for lane in lanes for at in range(0, size, 4)}
-        load = Counter(word % target.lds_banks.value for word in words)
-        extra += max(load.values()) - 1
-    return extra
+def count_conflicts(addresses: Sequence[int], target: Target) -> int:
+    """Extra LDS cycles that a 16-byte access of 64 lanes takes because lanes share a bank."""
+    (phases,) = (p for p in target.lds_phases if p.bytes_per_lane == LOAD_BYTES)
+    return phases.cycles(addresses, target.lds_banks.value) - len(phases.lanes)
 
 
 def takes_rows(row_bytes: int, side: int) -> bool:

@@ -21,7 +21,6 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import Target
 
-_WORD = 4
 _UNALIGNED = 16.0  # GT lds_throughput: an access not aligned to its width takes 16 times as long
 
 
@@ -54,13 +53,4 @@ def bank_conflict(addresses: Sequence[int], bytes_per_lane: int, machine: Target
         )
     if any(address % bytes_per_lane for address in addresses):
         return _UNALIGNED
-    banks = machine.lds_banks.value
-    cycles = 0
-    for lanes in phases.lanes:
-        words: dict[int, set[int]] = {}
-        for lane in lanes:
-            first = addresses[lane] // _WORD
-            for word in range(first, first + bytes_per_lane // _WORD):
-                words.setdefault(word % banks, set()).add(word)
-        cycles += max(len(wanted) for wanted in words.values())
-    return cycles / len(phases.lanes)
+    return phases.cycles(addresses, machine.lds_banks.value) / len(phases.lanes)

@@ -12,7 +12,7 @@ stores of a wave, one behind the other, a line of 128. Nothing but global addres
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,20 +58,13 @@ def dealt_dimensions(program: Program) -> frozenset[str]:
     outputs = {node.name: node for node in meaning.outputs}
     wanted = {
         outputs[work.writes[0].resource].type.dims[-1]
-        for work in _works(program)
+        for _, _, work in program.works()
         if work.is_copy
         and work.writes[0].resource in outputs
         and outputs[work.writes[0].resource].type.dtype.bits == 8 * HALF_WORD
         and _by_rows(program, work)
     }
     return frozenset(dim for dim in wanted if _may(program, meaning, dim))
-
-
-def _works(program: Program) -> Iterator[Work]:
-    for group in program.groups:
-        for _, _, step in group.steps():
-            if isinstance(step, Work):
-                yield step
 
 
 def _by_rows(program: Program, work: Work) -> bool:
@@ -93,7 +86,7 @@ def _may(program: Program, meaning: Meaning, dim: str) -> bool:
         return False
     arrays = {node.name: node for node in (*meaning.inputs, *meaning.outputs)}
     spaces = {resource.name: resource.space for resource in program.resources}
-    for work in _works(program):
+    for _, _, work in program.works():
         for access, other in ((a, b) for a in work.reads for b in work.writes):
             for there, here in ((access, other), (other, access)):
                 node = arrays.get(there.resource)

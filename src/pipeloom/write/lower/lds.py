@@ -84,9 +84,7 @@ class LdsTile:
         if self.layout is None:
             return np.asarray(start + row * self.row_bytes + byte)
         chunk, rest = divmod(self.layout.lies(byte), LOAD_BYTES)
-        place = self.layout.order.place(row) * self.row_bytes
-        swizzled = chunk ^ self.layout.swizzle.of_row(row)
-        return np.asarray(start + place + LOAD_BYTES * swizzled + rest)
+        return np.asarray(start + self.layout.address(row, chunk) + rest)
 
     def source(self, position: Numbers) -> Numbers:
         """Coordinates of the element that lies ``position`` bytes into a copy."""
@@ -94,10 +92,8 @@ class LdsTile:
         if self.row_bytes % LOAD_BYTES:
             row, byte = position // self.row_bytes, position % self.row_bytes
         else:
-            place, within = position // self.row_bytes, position % self.row_bytes
-            row = layout.order.row_at(place)
-            chunk = (within // LOAD_BYTES) ^ layout.swizzle.of_row(row)
-            byte = layout.byte_at(chunk * LOAD_BYTES + within % LOAD_BYTES)
+            row, chunk = layout.source(position // LOAD_BYTES)
+            byte = layout.byte_at(chunk * LOAD_BYTES + position % LOAD_BYTES)
         shape = self.resource.type.shape
         leading = np.unravel_index(row, shape[:-1]) if len(shape) > 1 else ()
         return np.stack([*leading, byte * 8 // self.bits], axis=-1)
@@ -159,17 +155,8 @@ def _layout(tiles: Mapping[str, RegisterTile], work: Work) -> Layout | None:
     return None if tile is None else tile.resource.layout
 
 
-def _works(program: Program) -> list[tuple[Group, Work]]:
-    return [
-        (group, step)
-        for group in program.groups
-        for _, _, step in group.steps()
-        if isinstance(step, Work)
-    ]
-
-
 def _readers(program: Program, name: str) -> list[tuple[Group, Work]]:
-    return [(g, w) for g, w in _works(program) if w.is_copy and w.reads[0].resource == name]
+    return [(g, w) for g, _, w in program.works() if w.is_copy and w.reads[0].resource == name]
 
 
 def _order(program: Program, target: Target, tile: LdsTile) -> RowOrder:
@@ -180,7 +167,7 @@ def _order(program: Program, target: Target, tile: LdsTile) -> RowOrder:
         for group, work in _readers(program, name)
         for i in range(len(group.waves))
     }
-    writers = [(g, w) for g, w in _works(program) if w.writes and w.writes[0].resource == name]
+    writers = [(g, w) for g, _, w in program.works() if w.writes and w.writes[0].resource == name]
     pieces = {
         tuple(_span(tile, work.writes[0].box(i)))
         for group, work in writers

@@ -27,16 +27,13 @@ def only_conditions(program: Program, ops: Vocabulary) -> frozenset[str]:
     """Places of comparisons that regions ask for, and nobody else."""
     asked: set[str] = set()
     others: set[str] = set()
-    for group in program.groups:
-        for _, _, step in group.steps():
-            if not isinstance(step, Work):
-                continue
-            asked |= {a.resource for a in step.reads[-1:] if step.when is not None}
-            reads = step.reads[:-1] if step.when is not None else step.reads
-            others |= {a.resource for a in (*reads, *step.accumulates)}
-            compares = not step.is_copy and step.when is None and _compares(program, ops, step)
-            if not compares:
-                others |= {a.resource for a in step.writes}
+    for _, _, work in program.works():
+        asked |= {a.resource for a in work.reads[-1:] if work.when is not None}
+        reads = work.reads[:-1] if work.when is not None else work.reads
+        others |= {a.resource for a in (*reads, *work.accumulates)}
+        compares = not work.is_copy and work.when is None and _compares(program, ops, work)
+        if not compares:
+            others |= {a.resource for a in work.writes}
     return frozenset(asked - others)
 
 

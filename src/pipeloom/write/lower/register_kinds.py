@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeloom.program import Program, Space, Work
+from pipeloom.program import Program, Space
 from pipeloom.program.nodes import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.lower.copies import transposed_read
@@ -15,14 +15,11 @@ def accumulators(program: Program) -> set[str]:
     """
     products: set[str] = set()
     others: set[str] = set()
-    for group in program.groups:
-        for section, _, step in group.steps():
-            if not isinstance(step, Work) or step.is_copy:
-                continue
-            if program.meaning[step.node].op in PRODUCTS:
-                products |= {a.resource for a in (*step.writes, *step.accumulates)}
-            elif section.trips is not None:
-                others |= {access.resource for access in step.accesses}
+    for _, section, work in program.works():
+        if not work.is_copy and program.meaning[work.node].op in PRODUCTS:
+            products |= {a.resource for a in (*work.writes, *work.accumulates)}
+        elif not work.is_copy and section.trips is not None:
+            others |= {access.resource for access in work.accesses}
     return products - others
 
 
@@ -41,15 +38,14 @@ def loaded_singly(program: Program) -> set[str]:
     after = {n.name for n in meaning.inputs if n.region is When.AFTER}
     after |= {name for n in meaning.outputs for name in n.uses}
     from_memory, at_end, from_lds = set(), set(), set()
-    for group in program.groups:
-        for _, _, step in group.steps():
-            if isinstance(step, Work) and step.is_copy:
-                into = {access.resource for access in step.writes}
-                if step.reads[0].resource in memory:
-                    from_memory |= into
-                    at_end |= into if step.reads[0].resource in after else set()
-                else:
-                    from_lds |= into
+    for _, _, work in program.works():
+        if work.is_copy:
+            into = {access.resource for access in work.writes}
+            if work.reads[0].resource in memory:
+                from_memory |= into
+                at_end |= into if work.reads[0].resource in after else set()
+            else:
+                from_lds |= into
     found = set()
     for resource in program.resources:
         name, layout, bits = resource.name, resource.layout, resource.type.dtype.bits
