@@ -21,7 +21,8 @@ from typing import Any
 
 from evidence.attention_streams import attention_stream
 from pipeloom.declare.kernels import attention
-from pipeloom.drive.deriving import Progress, derive
+from pipeloom.drive.certifying import Progress
+from pipeloom.drive.deriving import derive
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate import simulate_stream
 from pipeloom.judge.verify import Status, verify

@@ -29,7 +29,8 @@ from pipeloom import ScheduleError, compile_schedule, load_spec
 from pipeloom.declare.kernels import gemm
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import product
-from pipeloom.drive.deriving import Progress, derive
+from pipeloom.drive.certifying import Progress
+from pipeloom.drive.deriving import derive
 from pipeloom.drive.programs import as_program, simulate
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program

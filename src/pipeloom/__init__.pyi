@@ -20,7 +20,8 @@ from .declare import (
 from .drive.checking import Checked as Checked, check as check
 from .drive.comparing import CompareJob as CompareJob, compare as compare
 from .drive.correcting import Corrected as Corrected, correct as correct
-from .drive.deriving import Derived as Derived, derive as derive
+from .drive.certifying import Derived as Derived
+from .drive.deriving import derive as derive
 from .drive.fixing import FixJob as FixJob, fix as fix
 from .drive.pipeline import pipeline as pipeline
 from .drive.programs import (

@@ -15,7 +15,7 @@ from pipeloom.judge.simulate import Trace
 from pipeloom.notebook import SHOWN, fragment
 from pipeloom.order.in_order import in_order
 from pipeloom.order.modulo import solve_modulo
-from pipeloom.order.weave import Pattern
+from pipeloom.order.pattern import Pattern
 
 TILE = ["geometry.BK=64", "geometry.MMA_K=32", "geometry.elem_bytes=2"]
 

@@ -14,7 +14,7 @@ from typing import Any
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
-from pipeloom.drive.deriving import Progress
+from pipeloom.drive.certifying import Progress
 from pipeloom.drive.loops import SHORT_OPTIONS
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.simulating import SimulateJob

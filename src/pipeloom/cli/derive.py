@@ -11,8 +11,8 @@ from pipeloom.cli.common import note_search, print_json, search_teller, source_o
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.options import CHIPS, JSON, CommandUsage, option, source, tile
 from pipeloom.cli.usage import at_least
-from pipeloom.drive.certifying import Ended
-from pipeloom.drive.deriving import Derived, derive, unwoven
+from pipeloom.drive.certifying import Derived, Ended
+from pipeloom.drive.deriving import derive, unwoven
 from pipeloom.drive.loops import LOOPS, LoopSource
 from pipeloom.drive.opening import open_source
 from pipeloom.drive.pipeline import peeled

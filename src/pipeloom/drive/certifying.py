@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from pipeloom.notebook import fragment
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, certificate, choices, unit_times
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.weave import Pattern
 from pipeloom.program.program import Program
 
 CLOSE = 1.003
@@ -25,6 +26,68 @@ class Ended(Enum):
     """As many orders as allowed were tried."""
     INTERRUPT = "interrupt"
     """Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The best so far: cycles per iteration, and the bound."""
+
+    tried: int
+    """Orders simulated so far."""
+    seconds: float
+    """Time since the search began."""
+    cycles: float
+    """Cycles per iteration of the best so far."""
+    bound: int
+    """Cycles per iteration that no order beats."""
+    unit: str
+    """The unit that sets the bound."""
+    pattern: Pattern
+    """The best so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A derived program, how fast it is, and how near to the bound."""
+
+    program: Program
+    """The proved program."""
+    cycles: float
+    """Simulated cycles per iteration of the steady loop."""
+    bound: int
+    """Cycles per iteration that no order of the loop's instructions beats."""
+    unit: str
+    """The unit that sets the bound, such as ``matrix unit`` or ``memory``."""
+    matrix: int
+    """Cycles per iteration that the matrix unit works."""
+    pattern: Pattern
+    """The choices that made it: groups, barriers, distances."""
+    tried: int
+    """Orders that were simulated."""
+    ended: Ended = Ended.ALL_TRIED
+    """What ended the search."""
+    why: str = ""
+    """The certificate of ``bound``, in words."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how fast it is, and its program."""
+        text = f"{self.cycles:.0f} cycles per iteration, {self.unit} bound {self.bound}"
+        return fragment(self.program.name, text) + self.program._repr_html_()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing stopped the search."""
+        return self.ended is Ended.ALL_TRIED
+
+    @property
+    def gap(self) -> float:
+        """How much of the bound it takes more, at the most that could be gained."""
+        return self.cycles / self.bound - 1
+
+    @property
+    def busy(self) -> float:
+        """The share of time in which the matrix unit works."""
+        return self.matrix / self.cycles
 
 
 @dataclass(frozen=True, slots=True)

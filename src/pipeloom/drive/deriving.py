@@ -15,14 +15,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from math import ceil, inf, prod
+from math import ceil, inf
 from typing import Any
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.certifying import CLOSE, Ended, described, least_of
+from pipeloom.drive.certifying import CLOSE, Derived, Ended, Progress, described, least_of
+from pipeloom.drive.loop_room import check_loop, check_room
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
@@ -30,9 +30,9 @@ from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
-from pipeloom.notebook import fragment
 from pipeloom.order.instructions import refinable, unfit
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import (
     choices,
     matrix_cycles,
@@ -44,9 +44,7 @@ from pipeloom.order.patterns import (
 )
 from pipeloom.order.peel import peel
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.weave import Pattern
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.program.nodes import NodeKind
 from pipeloom.program.program import Program
 
 TRIPS = 6
@@ -64,68 +62,6 @@ PATIENT, MOST_PATIENT = 1.15, 16
 time of an iteration, the loop does not."""
 KEPT = "what was tried is kept, and the next call goes on from there"
 MODULO = "or leave the order to the modulo solver: pl.pipeline, pipeloom solve"
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The best so far: cycles per iteration, and the bound."""
-
-    tried: int
-    """Orders simulated so far."""
-    seconds: float
-    """Time since the search began."""
-    cycles: float
-    """Cycles per iteration of the best so far."""
-    bound: int
-    """Cycles per iteration that no order beats."""
-    unit: str
-    """The unit that sets the bound."""
-    pattern: Pattern
-    """The best so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A derived program, how fast it is, and how near to the bound."""
-
-    program: Program
-    """The proved program."""
-    cycles: float
-    """Simulated cycles per iteration of the steady loop."""
-    bound: int
-    """Cycles per iteration that no order of the loop's instructions beats."""
-    unit: str
-    """The unit that sets the bound, such as ``matrix unit`` or ``memory``."""
-    matrix: int
-    """Cycles per iteration that the matrix unit works."""
-    pattern: Pattern
-    """The choices that made it: groups, barriers, distances."""
-    tried: int
-    """Orders that were simulated."""
-    ended: Ended = Ended.ALL_TRIED
-    """What ended the search."""
-    why: str = ""
-    """The certificate of ``bound``, in words."""
-
-    def _repr_html_(self) -> str:
-        """For notebooks: how fast it is, and its program."""
-        text = f"{self.cycles:.0f} cycles per iteration, {self.unit} bound {self.bound}"
-        return fragment(self.program.name, text) + self.program._repr_html_()
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing stopped the search."""
-        return self.ended is Ended.ALL_TRIED
-
-    @property
-    def gap(self) -> float:
-        """How much of the bound it takes more, at the most that could be gained."""
-        return self.cycles / self.bound - 1
-
-    @property
-    def busy(self) -> float:
-        """The share of time in which the matrix unit works."""
-        return self.matrix / self.cycles
 
 
 def derive(
@@ -210,43 +146,6 @@ def _keep(store: Store, key: str, derived: Derived) -> None:
     """What a whole search has found; a whole program is not made plain for a store that is off."""
     if derived.complete and store.folder is not None:
         store.write(key, to_plain(derived))
-
-
-def check_loop(owner: str, loop: object) -> None:
-    """Refuse what is no loop, above all the function that makes one."""
-    if not isinstance(loop, Loop):
-        raise ConfigError(
-            f"{owner} takes a Loop, not {loop!r}",
-            hint="pass what it returns: call it" if callable(loop) else "declare a Loop",
-            field="loop",
-        )
-
-
-def check_room(loop: Loop, target: Target, waves: object) -> None:
-    """Refuse tiles that no order fits, before they are cut into instructions.
-
-    All carried values of f32 lie in the registers of all waves, a staged tile in LDS.
-    """
-    meaning, sizes = loop.meaning, [waves] if isinstance(waves, int) else []
-    count = prod(waves.values() if isinstance(waves, Mapping) else sizes)
-    room = max(count, 1) * target.wave_lanes.value * target.vgprs_per_simd_lane.value
-    carried = [n.type.elements for n in meaning.nodes if n.kind is NodeKind.CARRY]
-    if sizes and sum(carried) > room:
-        raise OrderError(
-            f"{meaning.name} carries {sum(carried)} numbers from iteration to iteration, and the "
-            f"registers of {count} wave(s) hold {room}",
-            hint="declare a smaller tile, or take more waves",
-            field="tile",
-        )
-    lds = target.lds_kib.value * 1024
-    for name in loop.staged:
-        kind = meaning[name].type
-        if kind.elements * kind.dtype.bits // 8 > lds:
-            raise OrderError(
-                f"{meaning.name}: a tile of {name!r}, {kind}, does not fit into {lds} bytes of LDS",
-                hint="declare a smaller tile",
-                field=name,
-            )
 
 
 def unwoven(loop: Loop, target: Target, waves: int | Mapping[str, int]) -> str:

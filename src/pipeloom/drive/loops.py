@@ -24,7 +24,7 @@ from pipeloom.declare.kernels import attention
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import gemm, gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.declare.rows import rms_norm, softmax
-from pipeloom.drive.deriving import Progress
+from pipeloom.drive.certifying import Progress
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import element_type, target_for

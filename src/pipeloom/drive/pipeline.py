@@ -15,7 +15,9 @@ from dataclasses import replace
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.deriving import Progress, check_loop, check_room, derive, unwoven
+from pipeloom.drive.certifying import Progress
+from pipeloom.drive.deriving import derive, unwoven
+from pipeloom.drive.loop_room import check_loop, check_room
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for

@@ -15,8 +15,8 @@ from typing import Any
 
 from pipeloom.cms import Table, read_table
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.certifying import Progress
 from pipeloom.drive.declared import Declared, load_declaration, names_declaration
-from pipeloom.drive.deriving import Progress
 from pipeloom.drive.loops import LOOPS
 from pipeloom.drive.tiling import TYPES, read_tile, tile_settings
 from pipeloom.errors import SpecError

@@ -8,14 +8,15 @@ layouts, spread   how register tiles lie over lanes, so that steps fit each othe
 partial           sums and maxima that need not cross lanes in the loop
 homes             which values share storage, and which storage rotates
 tasks             the steps of one iteration, before they have an order
-node_tasks        the meaning's nodes as tasks
+node_tasks        the meaning's nodes as tasks; node_issues: their instructions, skipping: those
+                  that are needed under a condition only
 unit_times        what a task takes of each unit of the machine; how long an iteration must take
 problem_builder   a modulo problem of them, at any granularity
 
 Then it is woven from single instructions, in many ways of which the fastest is taken:
 
-instructions      tasks cut into single instructions
-patterns          the ways to weave a loop, and the program of each
+instructions      tasks cut into single instructions; grains: how large the parts are
+pattern, patterns one way to weave a loop; all of them, and the program of each
 weave, slots      a time for every instruction; interleave, dependences: with vector ops
 exact_weave       times from the modulo solver; instruction_problem: what it solves, and the bound
 turns             priorities

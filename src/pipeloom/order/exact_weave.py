@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pipeloom.errors import OrderError
 from pipeloom.order.instruction_problem import relaxed, step_cycles, stepped
 from pipeloom.order.modulo import ModuloProblem, least_ii, solve_modulo
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.weave import TICKS, Pattern, Weaver, Woven
+from pipeloom.order.weave import TICKS, Weaver, Woven
 from pipeloom.program.steps import Unit
 
 WORK_LIMIT = 0.5

@@ -14,14 +14,14 @@ same, only the steps are smaller, and judges, synchronisation and writers take s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
-from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
+from pipeloom.machine.target import REGISTER_BYTES
+from pipeloom.order.grains import Grain, fragment_name, grain_of, is_result, least_box, read_depth
 from pipeloom.order.roles import Loading, WaveGroup
-from pipeloom.order.spread import RUN, registers
+from pipeloom.order.spread import registers
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Issue, Unit
@@ -106,21 +106,11 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
     return unit if unit is Unit.LOAD_LDS else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Grain:
-    """A fragment of a tile: its ``size`` by dimension, of which one instruction brings ``once``,
-    and one product takes ``taken``."""
-
-    size: tuple[int, ...]
-    once: tuple[int, ...]
-    taken: tuple[int, ...]
-
-
 class _Cutter:
     def __init__(self, lowered: Lowered, groups: tuple[WaveGroup, ...], loading: Loading) -> None:
         self._lowered = lowered
         self.groups, self._loading = groups, loading
-        self._grains: dict[str, _Grain] = {}
+        self._grains: dict[str, Grain] = {}
         tasks = lowered.of(Region.LOOP)
         self._tiles = [t.label for t in tasks if t.unit is Unit.LOAD_LDS]
         products = [t for t in tasks if t.unit is Unit.MATRIX]
@@ -129,7 +119,7 @@ class _Cutter:
             if task.unit in (Unit.LDS_READ, Unit.LOAD):
                 place = lowered.place(task.writes[0].place)
                 assert place is not None
-                self._grains[place.name] = _grain(place, place.name in second)
+                self._grains[place.name] = grain_of(place, place.name in second)
 
     def places(self) -> Iterator[Place]:
         for place in self._lowered.places:
@@ -142,7 +132,7 @@ class _Cutter:
             for corner in _corners(place.type.shape, grain.size):
                 yield replace(
                     place,
-                    name=_fragment(place.name, corner, grain),
+                    name=fragment_name(place.name, corner, grain),
                     type=TileType(place.type.dims, grain.size, dtype),
                     registers=each * registers(place.layout, grain.size, dtype),
                 )
@@ -160,7 +150,7 @@ class _Cutter:
         whole, corner, name = place.type.shape, (0,) * len(begin), place.name
         if grain is not None:
             corner = tuple(b // g * g for b, g in zip(begin, grain.size, strict=True))
-            whole, name = grain.size, _fragment(place.name, corner, grain)
+            whole, name = grain.size, fragment_name(place.name, corner, grain)
         box = tuple((b - c, b - c + n) for b, c, n in zip(begin, corner, length, strict=True))
         return replace(touch, place=name, boxes=() if length == whole else (box,))
 
@@ -269,7 +259,7 @@ class _Cutter:
             count = task.entries // prod(
                 size // step for size, step in zip(into.type.shape, grain.once, strict=True)
             )
-            name = _fragment(into.name, corner, grain)
+            name = fragment_name(into.name, corner, grain)
             number = first[0] // grain.once[0] * per[1] + first[1] // grain.once[1]
 
             def part(box: Box, begin: tuple[int, ...] = begin) -> Box:
@@ -327,8 +317,8 @@ class _Cutter:
         steps = dict(whole)
         for touch in (*task.reads, *task.left):
             place = self._lowered.place(touch.place)
-            if place is not None and len(place.type.dims) == 2 and _is_result(place):
-                least = _least_box(place)
+            if place is not None and len(place.type.dims) == 2 and is_result(place):
+                least = least_box(place)
                 if is_skipped(task):
                     side = max(least)
                     least = tuple(
@@ -391,10 +381,10 @@ class _Cutter:
         assert place.layout is not None
         numbers = dict(place.layout.numbers)
         side = numbers["side"]
-        if _is_result(place):
+        if is_result(place):
             return side, side
         axis = numbers.get("axis", 1)
-        deep = numbers["depth"] if "short" in numbers else max(numbers["depth"], _once(place))
+        deep = numbers["depth"] if "short" in numbers else max(numbers["depth"], read_depth(place))
         return tuple(deep if n == axis else side for n in range(2))
 
     def _whole(self, touch: Touch) -> Box:
@@ -403,59 +393,14 @@ class _Cutter:
         return place.type.whole
 
 
-def _grain(place: Place, second: bool) -> _Grain:
-    """What one matrix instruction and one read have in common.
-
-    Where a read serves two instructions, the second operand has two blocks of rows, so that of the
-    four products of a step no neighbours add to one result.
-    """
-    assert place.layout is not None
-    numbers = dict(place.layout.numbers)
-    side, depth = numbers["side"], numbers["depth"]
-    if place.layout.kind == "scales":
-        return _Grain((side, depth), (side, depth), (side, depth))
-    axis = numbers.get("axis", 1)
-    once = _once(place)
-    short = "short" in numbers
-    twice = not short and second and depth < once and place.type.shape[1 - axis] % (2 * side) == 0
-    rows, deep = 2 * side if twice else side, max(depth, once)
-    sizes = [(rows, deep), (side, once), (rows, depth if short else deep)]
-    return _Grain(*(size[::-1] if axis == 0 else size for size in sizes))
-
-
-def _once(place: Place) -> int:
-    """How deep an operand is that one read of every lane brings."""
-    assert place.layout is not None
-    numbers = dict(place.layout.numbers)
-    deep = LOAD_BYTES * 8 * WAVE_LANES // (numbers["side"] * place.type.dtype.bits)
-    return min(deep, place.type.shape[numbers.get("axis", 1)])
-
-
 def _fills_scales(lowered: Lowered, task: Task) -> bool:
     place = lowered.place(task.writes[0].place)
     return place is not None and place.layout is not None and place.layout.kind == "scales"
 
 
-def _is_result(place: Place) -> bool:
-    return place.layout is not None and place.layout.kind == "accumulator"
-
-
-def _least_box(place: Place) -> tuple[int, ...]:
-    """The smallest box of a matrix result that is whole registers of every lane."""
-    assert place.layout is not None
-    numbers = dict(place.layout.numbers)
-    side = numbers["side"]
-    across, along = side, RUN * WAVE_LANES // side
-    return (along, across) if numbers.get("flip") else (across, along)
-
-
 def _added(task: Task) -> Task:
     """A part of a reduction that is added to what other parts left."""
     return replace(task, writes=(), accumulates=task.writes, onto=task.writes)
-
-
-def _fragment(name: str, corner: Sequence[int], grain: _Grain) -> str:
-    return ".".join([name, *(str(c // g) for c, g in zip(corner, grain.size, strict=True))])
 
 
 def _corners(shape: Sequence[int], step: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -25,18 +25,21 @@ from pipeloom.errors import OrderError
 from pipeloom.order.dependences import Dependence, dependences
 from pipeloom.order.instructions import is_vector
 from pipeloom.order.modulo import Reader
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.problem_builder import ProblemBuilder
 from pipeloom.order.slots import Slots
 from pipeloom.order.tasks import Lowered, Place, Task
-from pipeloom.order.weave import TICKS, Pattern, Weaver, Woven
+from pipeloom.order.weave import TICKS, Weaver, Woven
 from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
 MOST_LAG = 3
-"""Iterations by which a product may follow the one before it."""
+"""Iterations by which a product may follow the one before it. Each costs a copy of what lies
+between; they are tried from the fewest on, so this ends the search for loops that fit nowhere."""
 PASSES = 24
-"""Over all vector ops, in which each may move to a gap that holds less."""
+"""Over all vector ops, in which each may move to a gap that holds less. It ends earlier if none
+does."""
 
 Cells = tuple[tuple[tuple[int, ...], tuple[Reader, ...]], ...]
 """Numbers of tasks that fill one, and those that read it."""

@@ -10,6 +10,7 @@ read may serve two narrow instructions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
@@ -17,6 +18,7 @@ from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DTYPES, E8M0, DType
 from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.machine.target import REGISTER_BYTES, Target
+from pipeloom.order.shares import Shares, divide
 from pipeloom.program.costs import cost_of
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
@@ -172,3 +174,21 @@ def _remedy(types: tuple[DType, DType], known: list[MatrixOp], target: Target) -
     if types[0] != types[1]:
         return f"{told}; store both arrays in one type; what is computed gets it by .to(...)"
     return told
+
+
+def divided(
+    meaning: Meaning, target: Target, waves: int | Mapping[str, int], quadrants: int | None
+) -> tuple[dict[str, Product], Shares]:
+    """Instructions of all products and the shares of the waves, which go together.
+
+    Large matrix instructions where others need room beside them, if the waves' shares are whole
+    ones of them.
+    """
+    if in_vectors(meaning) or crowded(meaning, target):
+        try:
+            found = products(meaning, target, large=True)
+            return found, divide(meaning, waves, granules(found), quadrants)
+        except ConfigError:
+            pass
+    found = products(meaning, target)
+    return found, divide(meaning, waves, granules(found), quadrants)

@@ -12,43 +12,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log2, prod
+from math import prod
 
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target, Traffic
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number, short_runs
-from pipeloom.order.matrix_choice import (
-    Product,
-    crowded,
-    granules,
-    in_vectors,
-    products,
-)
+from pipeloom.order.matrix_choice import Product, divided
+from pipeloom.order.node_issues import NodeIssues
 from pipeloom.order.partial import in_parts, kept_partial
 from pipeloom.order.roles import Role, WaveGroup, wave_groups
-from pipeloom.order.shares import Piece, Shares, divide, part_of, piece_name
+from pipeloom.order.shares import Piece, Shares, part_of, piece_name
+from pipeloom.order.skipping import needed_under, overwrites
 from pipeloom.order.spread import (
     UNIFORM,
     memory_accesses,
     per_lane,
     registers,
-    shared_lanes,
     two_blocks_at_once,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
 from pipeloom.program.meaning import Meaning
-from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
-from pipeloom.program.vocabulary import Reduce, Vocabulary
-
-EXCHANGE = 3
-"""Instructions that join the halves of a row: move, swap, combine."""
-ROUNDED = {"bf16": 9, "fp16": 3}
-"""Instructions for a pair of elements where the chip has none that converts both."""
+from pipeloom.program.vocabulary import Vocabulary
 
 
 def lower(
@@ -61,7 +51,7 @@ def lower(
     quadrants: int | None = None,
 ) -> Lowered:
     """One iteration of ``meaning`` as tasks of the given waves, and what stands around the loop."""
-    found, shares = _divided(meaning, target, waves, quadrants)
+    found, shares = divided(meaning, target, waves, quadrants)
     lowering = _Lowering(
         meaning=meaning,
         target=target,
@@ -84,21 +74,6 @@ def lower(
         places=tuple(lowering.places.values()),
         tasks=tuple(lowering.tasks),
     )
-
-
-def _divided(
-    meaning: Meaning, target: Target, waves: int | Mapping[str, int], quadrants: int | None
-) -> tuple[dict[str, Product], Shares]:
-    """Large matrix instructions where others need room beside them, if the waves' shares are whole
-    ones of them."""
-    if in_vectors(meaning) or crowded(meaning, target):
-        try:
-            found = products(meaning, target, large=True)
-            return found, divide(meaning, waves, granules(found), quadrants)
-        except ConfigError:
-            pass
-    found = products(meaning, target)
-    return found, divide(meaning, waves, granules(found), quadrants)
 
 
 @dataclass
@@ -272,13 +247,13 @@ class _Lowering:
             result = Touch(place.name, node.name, ahead=ahead)
             reads = tuple(self._read(name, node, piece) for name in node.uses)
             init = () if node.init is None else (self._read(node.init, node, piece),)
-            in_place = bool(init) and self._overwrites(node, node.init)
+            in_place = bool(init) and overwrites(self.homes, node, node.init)
             others = tuple(
                 self._read(name, node, piece)
                 for name in (node.otherwise, node.when)
                 if name is not None
             )
-            skips = node.when is not None and self._overwrites(node, node.otherwise)
+            skips = node.when is not None and overwrites(self.homes, node, node.otherwise)
             when = node.when if skips else self.lazy.get(node.name)
             if when is not None and not skips:
                 others = (self._read(when, node, piece),)
@@ -293,56 +268,31 @@ class _Lowering:
                 writes=() if in_place else (result,),
                 accumulates=(result,) if in_place else (),
                 onto=init if in_place else (),
-                issues=self._issues(node),
+                issues=self._issues_of(node),
                 when=when,
             )
 
     @cached_property
+    def _issues_of(self) -> NodeIssues:
+        # Asked for when the layouts are what they will be: ``keep_parts`` has changed them.
+        return NodeIssues(
+            self.meaning, self.ops, self.target, self.shares, self.products, self.layouts
+        )
+
+    @cached_property
     def lazy(self) -> dict[str, str]:
-        """Values that only steps under a condition need, with that: they are skipped with those."""
-        found: dict[str, str] = {}
-        nodes = [n for n in self.meaning.nodes if n.kind is NodeKind.OP]
-        for node in reversed([n for n in nodes if n.region is Region.LOOP and n.when is None]):
-            needed = {self._needs(user, node.name, found) for user in self.meaning.nodes}
-            needed -= {""}
-            when = needed.pop() if len(needed) == 1 else None
-            reduces = len(self.meaning.domain(node).dims) > len(node.type.dims)
-            if when is None or reduces or node.init is not None or node.type.dtype.bits != 32:
-                continue
-            if set(self.meaning[when].type.dims) <= set(node.type.dims):
-                found[node.name] = when
-        return found
+        return needed_under(self.meaning, self.homes)
 
     def keep_parts(self) -> None:
         """Sums and maxima that need not cross lanes in the loop do not."""
         skipped = dict(self.lazy)
         for node in self.meaning.nodes:
-            if node.when is not None and self._overwrites(node, node.otherwise):
+            if node.when is not None and overwrites(self.homes, node, node.otherwise):
                 skipped[node.name] = node.when
         values = dict(self.layouts.values)
         for name, how in kept_partial(self.meaning, self.ops, skipped).items():
             values[name] = in_parts(values[name], how)
         self.layouts = replace(self.layouts, values=values)
-
-    def _needs(self, user: Node, name: str, lazy: Mapping[str, str]) -> str | None:
-        """Under which condition ``user`` needs a value; "" if it does not, None if in any case."""
-        if name not in user.operands:
-            return ""
-        if name in (user.when, user.otherwise, user.init) or user.kind is not NodeKind.OP:
-            return None
-        if user.when is not None and self._overwrites(user, user.otherwise):
-            return user.when
-        return lazy.get(user.name)
-
-    def _overwrites(self, node: Node, before: str | None) -> bool:
-        """Whether ``before`` lies where ``node`` will."""
-        home = self.homes.get(node.name)
-        if home is None or before is None:
-            return False
-        at = home.members.index(node.name)
-        if at > 0:
-            return home.members[at - 1] == before
-        return home.whole and home.carry == before
 
     def _place_of(self, node: Node, home: Home | None, piece: Piece) -> Place:
         """Where a node's result goes: a new place, or that of what it overwrites."""
@@ -384,50 +334,6 @@ class _Lowering:
             return Touch(place.name, update.name, distance=1)
         home = self.homes.get(name)
         return Touch(self._place_of(node, home, part).name, name, ahead=_ahead(home))
-
-    def _issues(self, node: Node) -> tuple[Issue, ...]:
-        """The instructions of one task, per wave."""
-        product = self.products.get(node.name)
-        sizes = self.meaning.domain(node)
-        shape = self.shares.shape(sizes.dims)
-        if product is not None:
-            op = product.op
-            count = prod(shape) // (op.m * op.n * op.k)
-            return (Issue(Unit.MATRIX, count, shape=op.name),)
-        known = self.ops[node.op]
-        if known.reduce is not None:
-            source = self.meaning[node.uses[0]]
-            layout = self.layouts.values.get(node.uses[0], UNIFORM)
-            reduced = self.layouts.values[node.name]
-            steps = per_lane(layout, self.shares.shape(source.type.dims))
-            results = per_lane(reduced, self.shares.shape(node.type.dims))
-            across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
-            steps = -(-steps // 2) if known.reduce in (Reduce.MAX, Reduce.MIN) else steps
-            lowered = known.lowered(self.target.isa)
-            steps *= 1 + (len(lowered.instructions) if lowered else 0)
-            joined = (Issue(Unit.VECTOR, EXCHANGE * results * across),) if across else ()
-            return (Issue(Unit.VECTOR, max(1, steps)), *joined)
-        lowered = known.lowered(self.target.isa)
-        if lowered is None:
-            raise ConfigError(
-                f"{self.meaning.name}.{node.name}: op {node.op!r} has no lowering to instructions",
-                hint="give its OpDef a lowering=(...)",
-                field=node.name,
-            )
-        if node.name in self.meaning.masks:
-            return (Issue(Unit.SCALAR),)  # left out of all iterations but the last
-        each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
-        if node.op == "convert":
-            packs = f"v_cvt_pk_{node.type.dtype}_f32" in self.target.extra_instructions
-            pair = 1 if packs else ROUNDED.get(node.type.dtype.name, 2)
-            each = -(-each * pair // 2)
-        slow = lowered.slow
-        plain = len(lowered.instructions) - slow
-        return tuple(
-            Issue(unit, count * each)
-            for unit, count in ((Unit.TRANS, slow), (Unit.VECTOR, plain))
-            if count
-        )
 
     # --- outputs ----------------------------------------------------------------------------------
 

@@ -20,13 +20,14 @@ from pipeloom.errors import OrderError
 from pipeloom.order.exact_weave import exact_bound, exact_weave
 from pipeloom.order.instructions import has_vectors, refine
 from pipeloom.order.interleave import interleave
+from pipeloom.order.pattern import WHOLE, Pattern
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.roles import Loading
 from pipeloom.order.sections import TRIPS, expand, make_phases
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
-from pipeloom.order.weave import TICKS, WHOLE, Pattern, Woven, weave
+from pipeloom.order.weave import TICKS, Woven, weave
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance, SyncMethod
@@ -44,10 +45,12 @@ MOST_UNROLL = 6
 MOST_STEPS = 1200
 """Iterations and instructions of a trip, beyond which code grows for little."""
 NEAR = 2
-"""Of a long list of values, a variation takes those so many places from the pattern's own."""
+"""Of a long list of values, a variation takes those so many places from the pattern's own: the rest
+is reached step by step, if the first ones help."""
 
 ORDERS = tuple(permutations(("depth", "rows", "columns")))
 BARRIERS = (1, 2, 3, 4, 8)
+"""Of an iteration: with few, LDS is free late; each costs a lone wave its barrier cycles."""
 STRUCTURE = ("groups", "cluster")
 """Choices that every structure makes anew, so that none is varied in them."""
 Choices = Mapping[str, tuple[Any, ...]]

@@ -27,8 +27,8 @@ from math import ceil
 
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import Op, Reader
+from pipeloom.order.pattern import WHOLE, Pattern
 from pipeloom.order.problem_builder import LoopProblem, ProblemBuilder
-from pipeloom.order.roles import Loading
 from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered
@@ -37,43 +37,9 @@ from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.steps import Unit
 
-WHOLE = 100
-"""Percent."""
 AHEAD = 2
-"""Loads to LDS that a load of block scales may find ahead of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One way to weave; every field is a choice of the search.
-
-    ``groups`` of waves, of which ``loading`` says who loads. With ``cluster`` they take turns at
-    the matrix unit, so many products at a time; with ``stagger`` each is a barrier behind the one
-    before it. ``priority`` lets who is next at the matrix unit go first.
-    ``order`` nests the products, outermost first. ``margin`` is added to the LDS latency, ``lead``
-    is by how much more reads come early, both in cycles; ``pace`` stretches the time between loads,
-    in percent. ``deep`` LDS tiles rotate through one copy more than they need. ``room`` is for how
-    many cycles of other instructions there is between two products, where vectors are computed,
-    ``quiet`` how many are kept free of them ahead of a barrier, product by product.
-    ``span`` is the part of an iteration that reads take, in percent.
-    ``exact`` leaves the times to the modulo solver (``exact_weave``).
-    """
-
-    groups: int = 1
-    order: tuple[str, ...] = ("depth", "rows", "columns")
-    cluster: int = 0
-    barriers: int = 1
-    margin: int = 16
-    lead: int = 0
-    pace: int = 100
-    deep: int = 0
-    room: int = 0
-    quiet: tuple[int, ...] = ()
-    span: int = WHOLE
-    exact: bool = False
-    loading: Loading = Loading.IN_TURN
-    stagger: bool = False
-    priority: bool = False
+"""Loads to LDS that a load of block scales may find ahead of it. A choice: with fewer, a product
+may wait for its scales; each more keeps their registers taken for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +187,8 @@ class Weaver:
         latest = [uses[self.tasks[i].writes[0].place][0] - self.latency for i in mine]
         room = self.ii
         if pattern.barriers == 1 or self.hurried:
+            # All reads lie between one barrier and the next: its own time, the last read's latency
+            # and the two waits of a barrier are lost to them.
             room -= machine.barrier + self.latency + 2 * machine.issue
         spacing = room / len(mine) * pattern.span / WHOLE
         first = min(t - n * spacing for n, t in enumerate(latest)) - pattern.lead
@@ -305,6 +273,8 @@ class Weaver:
         begin = first - self.machine.barrier
         if self.hurried:
             behind = sorted(ends, reverse=True)[: pattern.barriers - 1]
+            # The data of the last read must be there. Four slots more are a choice: a read takes
+            # the free slot nearest to its time, which may be a later one.
             room = self.latency + 4 * self.machine.issue
             return [begin, *(end + room for end in reversed(behind))]
         return [begin + n * self.ii / pattern.barriers for n in range(pattern.barriers)]
@@ -327,6 +297,8 @@ class Weaver:
         pitch = self.ii / len(self.products[0])
         if self.pattern.cluster:
             return self._share
+        # Two products earlier: the gap before the barrier has its waits (``_clear``), the one
+        # before that the end of the loop, so neither waits for the other.
         return (barriers[0] // pitch - 2) * pitch
 
     def _load(self, barriers: Sequence[float]) -> int:
@@ -472,4 +444,5 @@ class Weaver:
 
 
 TICKS = 16
-"""Of a cycle, so that what starts within one keeps its order."""
+"""Of a cycle, so that what starts within one keeps its order: members of a region under a condition
+are a tick apart."""

@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipeloom.drive.deriving import Derived, derive, derived_key
+from pipeloom.drive.certifying import Derived
+from pipeloom.drive.deriving import derive, derived_key
 from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError

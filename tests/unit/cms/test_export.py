@@ -26,8 +26,8 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import BF16, F32
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import woven
-from pipeloom.order.weave import Pattern
 from pipeloom.program import Program
 from pipeloom.program.resources import Space
 

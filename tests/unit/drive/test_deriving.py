@@ -10,8 +10,8 @@ from pipeloom.declare import Loop
 from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving
-from pipeloom.drive.certifying import Ended
-from pipeloom.drive.deriving import Derived, Progress, derive, derived_key, steady_cycles
+from pipeloom.drive.certifying import Derived, Ended, Progress
+from pipeloom.drive.deriving import derive, derived_key, steady_cycles
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
@@ -22,9 +22,9 @@ from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import structures, woven
 from pipeloom.order.roles import Loading
-from pipeloom.order.weave import Pattern
 from pipeloom.plain import to_plain
 from pipeloom.program import Program
 from pipeloom.write import assemble, emit_program

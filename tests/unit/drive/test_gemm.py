@@ -14,8 +14,8 @@ from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import target_for
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, woven
-from pipeloom.order.weave import Pattern
 from pipeloom.write import EmitError
 
 

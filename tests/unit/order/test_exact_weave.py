@@ -17,6 +17,7 @@ from pipeloom.order.instruction_problem import relaxed, step_cycles, stepped
 from pipeloom.order.instructions import refine
 from pipeloom.order.modulo import ModuloProblem, ModuloResult, check_modulo, least_ii, solve_modulo
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import (
     bound_of,
     certificate,
@@ -29,7 +30,7 @@ from pipeloom.order.patterns import (
     woven,
 )
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.weave import Pattern, Weaver
+from pipeloom.order.weave import Weaver
 from pipeloom.write import emit_program
 
 KERNELS = [

@@ -17,9 +17,9 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.dependences import dependences
 from pipeloom.order.instructions import is_vector, refine
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, structures, woven
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.weave import Pattern
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program
 from pipeloom.program.steps import Priority, Unit, Work

@@ -22,6 +22,7 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.order.instructions import refinable, refine
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import (
     bound_of,
     choices,
@@ -31,7 +32,6 @@ from pipeloom.order.patterns import (
 )
 from pipeloom.order.roles import Loading
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.weave import Pattern
 from pipeloom.program import Barrier, Priority, Region, Unit, Work
 
 GFX950 = target_for("gfx950")
@@ -264,7 +264,7 @@ def test_four_waves_of_a_simd_may_be_four_groups() -> None:
 
 def test_the_same_bytes_whatever_the_hash_seed() -> None:
     code = (
-        "from pipeloom.order.patterns import woven; from pipeloom.order.weave import Pattern;"
+        "from pipeloom.order.patterns import woven; from pipeloom.order.pattern import Pattern;"
         "from pipeloom.declare.kernels import gemm; from pipeloom.order.node_tasks import lower;"
         "from pipeloom.machine.chips import target_for; loop = gemm(64, 128, 64);"
         "low = lower(loop.meaning, target_for('gfx950'), loop.ops, loop.staged, 8);"

@@ -18,8 +18,8 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import woven
-from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Work
 from pipeloom.sync import synchronize
 from pipeloom.write import assemble, emit_program

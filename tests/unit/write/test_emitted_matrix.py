@@ -19,8 +19,8 @@ from pipeloom.judge.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.judge.emulate.lds_shadow import Footprint, LocalMemory
 from pipeloom.machine.chips import target_for
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import woven
-from pipeloom.order.weave import Pattern
 from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmitError, assemble, count_conflicts, emit_program
 from tests.unit.write.kernels import Shape, built_kernel, program_of, ready, run

@@ -19,8 +19,8 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.verify import proves
 from pipeloom.machine.chips import target_for
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import woven
-from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Region, Section, Wait
 from pipeloom.write import EmitError, assemble, emit_program
 from tests.unit.write.kernels import wave_through

@@ -1,0 +1,68 @@
+"""How large the parts of register tiles are that single instructions bring, take and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES
+from pipeloom.order.spread import RUN
+from pipeloom.order.tasks import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """A fragment of a tile: its ``size`` by dimension, of which one instruction brings ``once``,
+    and one product takes ``taken``."""
+
+    size: tuple[int, ...]
+    once: tuple[int, ...]
+    taken: tuple[int, ...]
+
+
+def grain_of(place: Place, second: bool) -> Grain:
+    """What one matrix instruction and one read have in common.
+
+    Where a read serves two instructions, the second operand has two blocks of rows, so that of the
+    four products of a step no neighbours add to one result.
+    """
+    assert place.layout is not None
+    numbers = dict(place.layout.numbers)
+    side, depth = numbers["side"], numbers["depth"]
+    if place.layout.kind == "scales":
+        return Grain((side, depth), (side, depth), (side, depth))
+    axis = numbers.get("axis", 1)
+    once = read_depth(place)
+    short = "short" in numbers
+    twice = not short and second and depth < once and place.type.shape[1 - axis] % (2 * side) == 0
+    rows, deep = 2 * side if twice else side, max(depth, once)
+    sizes = [(rows, deep), (side, once), (rows, depth if short else deep)]
+    return Grain(*(size[::-1] if axis == 0 else size for size in sizes))
+
+
+def read_depth(place: Place) -> int:
+    """How deep an operand is that one read of every lane brings."""
+    assert place.layout is not None
+    numbers = dict(place.layout.numbers)
+    deep = LOAD_BYTES * 8 * WAVE_LANES // (numbers["side"] * place.type.dtype.bits)
+    return min(deep, place.type.shape[numbers.get("axis", 1)])
+
+
+def is_result(place: Place) -> bool:
+    """Whether a matrix instruction leaves it."""
+    return place.layout is not None and place.layout.kind == "accumulator"
+
+
+def least_box(place: Place) -> tuple[int, ...]:
+    """The smallest box of a matrix result that is whole registers of every lane."""
+    assert place.layout is not None
+    numbers = dict(place.layout.numbers)
+    side = numbers["side"]
+    across, along = side, RUN * WAVE_LANES // side
+    return (along, across) if numbers.get("flip") else (across, along)
+
+
+def fragment_name(name: str, corner: Sequence[int], grain: Grain) -> str:
+    """Of the fragment at a corner of a tile: it counts along every dimension."""
+    return ".".join([name, *(str(c // g) for c, g in zip(corner, grain.size, strict=True))])

@@ -1,0 +1,79 @@
+"""The instructions that one task of an op takes, per wave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log2, prod
+
+from pipeloom.errors import ConfigError
+from pipeloom.machine.target import Target
+from pipeloom.order.layouts import Layouts
+from pipeloom.order.matrix_choice import Product
+from pipeloom.order.shares import Shares
+from pipeloom.order.spread import UNIFORM, per_lane, shared_lanes
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node
+from pipeloom.program.steps import Issue, Unit
+from pipeloom.program.vocabulary import Reduce, Vocabulary
+
+EXCHANGE = 3
+"""Instructions that join the halves of a row: move, swap, combine."""
+ROUNDED = {"bf16": 9, "fp16": 3}
+"""Instructions for a pair of elements where the chip has none that converts both."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIssues:
+    """Counts the instructions of ops: by how waves share them, and how values lie over lanes."""
+
+    meaning: Meaning
+    ops: Vocabulary
+    target: Target
+    shares: Shares
+    products: Mapping[str, Product]
+    layouts: Layouts
+
+    def __call__(self, node: Node) -> tuple[Issue, ...]:
+        """Those of one task of ``node``."""
+        product = self.products.get(node.name)
+        sizes = self.meaning.domain(node)
+        shape = self.shares.shape(sizes.dims)
+        if product is not None:
+            op = product.op
+            count = prod(shape) // (op.m * op.n * op.k)
+            return (Issue(Unit.MATRIX, count, shape=op.name),)
+        known = self.ops[node.op]
+        if known.reduce is not None:
+            source = self.meaning[node.uses[0]]
+            layout = self.layouts.values.get(node.uses[0], UNIFORM)
+            reduced = self.layouts.values[node.name]
+            steps = per_lane(layout, self.shares.shape(source.type.dims))
+            results = per_lane(reduced, self.shares.shape(node.type.dims))
+            across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
+            steps = -(-steps // 2) if known.reduce in (Reduce.MAX, Reduce.MIN) else steps
+            lowered = known.lowered(self.target.isa)
+            steps *= 1 + (len(lowered.instructions) if lowered else 0)
+            joined = (Issue(Unit.VECTOR, EXCHANGE * results * across),) if across else ()
+            return (Issue(Unit.VECTOR, max(1, steps)), *joined)
+        lowered = known.lowered(self.target.isa)
+        if lowered is None:
+            raise ConfigError(
+                f"{self.meaning.name}.{node.name}: op {node.op!r} has no lowering to instructions",
+                hint="give its OpDef a lowering=(...)",
+                field=node.name,
+            )
+        if node.name in self.meaning.masks:
+            return (Issue(Unit.SCALAR),)  # left out of all iterations but the last
+        each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
+        if node.op == "convert":
+            packs = f"v_cvt_pk_{node.type.dtype}_f32" in self.target.extra_instructions
+            pair = 1 if packs else ROUNDED.get(node.type.dtype.name, 2)
+            each = -(-each * pair // 2)
+        slow = lowered.slow
+        plain = len(lowered.instructions) - slow
+        return tuple(
+            Issue(unit, count * each)
+            for unit, count in ((Unit.TRANS, slow), (Unit.VECTOR, plain))
+            if count
+        )
