@@ -15,16 +15,13 @@ loops never change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
-from pipeloom.errors import OrderError
 from pipeloom.program import Barrier, Move
 from pipeloom.sync.flow import describe
 from pipeloom.sync.resettle import Places, moved
-from pipeloom.sync.script import Around, Kept, Place, Row, Script, Scripts, Sync
-from pipeloom.sync.study import Change, Study
+from pipeloom.sync.script import Around, Kept, Place, Row, Scripts, Sync
+from pipeloom.sync.study import Change, Study, unsavable
 
+FIXED = "waits alone cannot save this order with its barriers"
 WITHOUT = "Let the barriers be derived too (method=PROVEN)"
 
 
@@ -47,9 +44,9 @@ def mended(study: Study, reorder: bool) -> tuple[Study, list[Change]]:
     told = "; ".join(change.words for change in changes)
     still = trouble(study)
     if still is not None:
-        raise _unsavable(still, f"even with {told or 'its loads moved'}. {WITHOUT}")
+        raise unsavable(FIXED, still, f"even with {told or 'its loads moved'}. {WITHOUT}")
     if found is not None and not reorder:
-        raise _unsavable(found, f"nearest legal order: {told}. reorder=True applies it")
+        raise unsavable(FIXED, found, f"nearest legal order: {told}. reorder=True applies it")
     return study, changes
 
 
@@ -83,7 +80,7 @@ def _moves(study: Study, found: str) -> dict[Place, int]:
         if to is None:
             row = study.scripts.scripts[load[0]].rows[load[1]]
             where = f"no place in the {row.section.name} suits {row.name(load[2])}"
-            raise _unsavable(trouble(study, load) or found, f"{where}. {WITHOUT}")
+            raise unsavable(FIXED, trouble(study, load) or found, f"{where}. {WITHOUT}")
         moves[load] = to
     return moves
 
@@ -139,7 +136,7 @@ def _with_moves(scripts: Scripts, moves: dict[Place, int]) -> Scripts:
         here = {p: to for (t, u, p), to in moves.items() if (t, u) == (s, r)}
         return moved(old, here) if here else old
 
-    return _with_rows(scripts, row)
+    return scripts.with_rows(row)
 
 
 def _with_barrier(scripts: Scripts, gap: Place) -> Scripts:
@@ -153,18 +150,4 @@ def _with_barrier(scripts: Scripts, gap: Place) -> Scripts:
         items = (*old.items[:at], Kept(Barrier(), everyone), *old.items[at:])
         return Row(old.section, items, (*old.fences[:at], Around(), *old.fences[at:]))
 
-    return _with_rows(scripts, row)
-
-
-def _with_rows(scripts: Scripts, change: Callable[[int, int, Row], Row]) -> Scripts:
-    changed = tuple(
-        Script(script.groups, tuple(change(s, r, row) for r, row in enumerate(script.rows)))
-        for s, script in enumerate(scripts.scripts)
-    )
-    return replace(scripts, scripts=changed)
-
-
-def _unsavable(found: str, hint: str) -> OrderError:
-    return OrderError(
-        f"waits alone cannot save this order with its barriers: {found}", hint=hint, field="order"
-    )
+    return scripts.with_rows(row)

@@ -9,12 +9,11 @@ cover, found by branching: conflicts are few). Among equals, loads from memory m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from pipeloom.errors import OrderError
 from pipeloom.program import Move
 from pipeloom.sync.flow import Flow
-from pipeloom.sync.script import Around, Doing, Item, Row, Script, Scripts
+from pipeloom.sync.script import Around, Doing, Item, Row, Scripts
 from pipeloom.sync.study import Change
 
 Pair = tuple[int, int]
@@ -24,14 +23,13 @@ def reordered(scripts: Scripts, flows: Sequence[Flow]) -> tuple[Scripts, list[Ch
     """The scripts in the nearest legal order, and what moved."""
     pairs = precedences(scripts, flows)
     told: list[Change] = []
-    changed = []
-    for s, script in enumerate(scripts.scripts):
-        rows = list(script.rows)
-        for r, row in enumerate(rows):
-            rows[r], moves = _row(row, pairs.get((s, r), set()))
-            told.extend(moves)
-        changed.append(Script(script.groups, tuple(rows)))
-    return replace(scripts, scripts=tuple(changed)), told
+
+    def ordered(s: int, r: int, row: Row) -> Row:
+        found, moves = _row(row, pairs.get((s, r), set()))
+        told.extend(moves)
+        return found
+
+    return scripts.with_rows(ordered), told
 
 
 def precedences(scripts: Scripts, flows: Sequence[Flow]) -> dict[tuple[int, int], set[Pair]]:

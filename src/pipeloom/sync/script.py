@@ -14,7 +14,7 @@ opposite loops, and every loop has a straight row on either side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -172,6 +172,14 @@ class Scripts:
         s = self.script_of[group]
         items = zip(self.gaps(s, row), self.scripts[s].rows[row].items, strict=False)
         return [gap for gap, item in items if isinstance(item, Kept) and group in item.groups]
+
+    def with_rows(self, change: Callable[[int, int, Row], Row]) -> Scripts:
+        """With every row, of every script, changed."""
+        changed = tuple(
+            Script(script.groups, tuple(change(s, r, row) for r, row in enumerate(script.rows)))
+            for s, script in enumerate(self.scripts)
+        )
+        return replace(self, scripts=changed)
 
     def assemble(self, sync: Sync, ahead: bool = False) -> tuple[Group, ...]:
         """The program's groups with this synchronisation.

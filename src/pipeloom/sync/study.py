@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from pipeloom.errors import OrderError
 from pipeloom.program import Move
 from pipeloom.sync.flow import Flow, describe
 from pipeloom.sync.replay import Bench
@@ -57,3 +58,8 @@ class Study:
             for first, second, same_wave in flow.orderings:
                 if not same_wave and epoch[first] >= epoch[second]:
                     yield flow.run, first, second
+
+
+def unsavable(what: str, trouble: str, hint: str) -> OrderError:
+    """For an order that ``what`` does not help, because of a ``trouble``."""
+    return OrderError(f"{what}: {trouble}", hint=hint, field="order")

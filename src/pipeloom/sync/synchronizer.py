@@ -19,10 +19,11 @@ from pipeloom.sync.keep import mended
 from pipeloom.sync.nearest_order import reordered
 from pipeloom.sync.place import place_synchronisation, place_waits
 from pipeloom.sync.strip import stripped
-from pipeloom.sync.study import Change, Study
+from pipeloom.sync.study import Change, Study, unsavable
 
 ORDERED = frozenset({FindingKind.RAW, FindingKind.WAR, FindingKind.BARRIER, FindingKind.ENCODING})
 """What synchronisation answers for; registers too, but those may also be filled by wrong work."""
+ANY = "no synchronisation can save this order"
 PROVEN = SyncMethod.PROVEN
 REPAIRED = SyncMethod.REPAIRED
 
@@ -101,16 +102,9 @@ def _legal(study: Study, reorder: bool) -> tuple[Study, list[Change]]:
     scripts, changes = reordered(study.scripts, study.flows)
     if not reorder:
         told = "; ".join(c.words for c in changes) or "none within an iteration"
-        raise unsavable(conflict, f"nearest legal order: {told}. reorder=True applies it")
+        raise unsavable(ANY, conflict, f"nearest legal order: {told}. reorder=True applies it")
     moved = Study.of(scripts)
     still = moved.conflict()
     if still is not None:
-        raise unsavable(still, "no order within an iteration is legal either")
+        raise unsavable(ANY, still, "no order within an iteration is legal either")
     return moved, changes
-
-
-def unsavable(trouble: str, hint: str) -> OrderError:
-    """For an order that nothing can save."""
-    return OrderError(
-        f"no synchronisation can save this order: {trouble}", hint=hint, field="order"
-    )
