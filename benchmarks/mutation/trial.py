@@ -74,12 +74,15 @@ def _run_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> N
         p for p in sys.path if not (Path(p) / "pipeloom").is_dir() and p != ""
     ]
     os.environ["PYTHONPATH"] = f"{tree / 'src'}:{tree}"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(tree / "build" / "pycache")
     for name in [n for n in sys.modules if n.split(".")[0] in ("benchmarks", "pipeloom")]:
         del sys.modules[name]
     import pytest
 
     temporary = tree / "build" / "tmp"
+    temporary.parent.mkdir(exist_ok=True)  # else every test fails, and every mutant seems killed
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pytest_cov"]
     options += ["--no-header", "--tb=line", f"--basetemp={temporary}"]
     os._exit(int(pytest.main([*options, *tests])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from pipeloom.declare.gemm_problem import Finish, GemmProblem
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, fastest, predict, traffic
-from pipeloom.machine.gpus import GPUS, gpu_for
+from pipeloom.machine.gpus import GPUS, Gpu, gpu_for
+from pipeloom.tuning.ranking import Ranked
 
 MI355X = gpu_for("MI355X")
 BIG = Block(256, 256, 64, 2, 4)
@@ -131,3 +133,40 @@ def test_power_limits_the_clock_of_large_products() -> None:
     assert large.clock_ghz < small.clock_ghz == MI355X.clock_peak_ghz.value
     weaker = predict(gpu_for("MI350X"), GemmProblem(8192, 8192, 8192), Plan(BIG), FULL)
     assert weaker.tflops < large.tflops
+
+
+def _worse(gpu: Gpu, part: str, fact: str, factor: float) -> Gpu:
+    """A chip of which one fact of a part is so many times larger."""
+    whole: Any = getattr(gpu, part)
+    known = getattr(whole, fact)
+    return replace(
+        gpu, **{part: replace(whole, **{fact: replace(known, value=known.value * factor)})}
+    )
+
+
+@pytest.mark.parametrize("fact", ["pj_per_mall_byte", "pj_per_hbm_byte"])
+def test_bytes_that_cost_more_energy_lower_the_clock(fact: str) -> None:
+    problem = GemmProblem(4096, 4096, 4096)
+    usual = predict(MI355X, problem, Plan(BIG), FULL)
+    assert usual.limit == "power"
+    assert predict(_worse(MI355X, "energy", fact, 3.0), problem, Plan(BIG), FULL).clock_ghz < (
+        0.999 * usual.clock_ghz
+    )
+
+
+@pytest.mark.parametrize("fact", ["l2_cycles", "mall_ns", "hbm_ns", "alias_ns"])
+def test_loads_that_come_later_take_longer(fact: str) -> None:
+    """Where an iteration is short, part of it comes from HBM, and rows lie 32 KB apart."""
+    problem, short = GemmProblem(16384, 16384, 16384), replace(FULL, cycles=100.0, matrix=100.0)
+    usual, late = (
+        dict(predict(gpu, problem, Plan(BIG), short).parts)["latency of loads"]
+        for gpu in (MI355X, _worse(MI355X, "memory", fact, 3.0))
+    )
+    assert 0 < 1.001 * usual < late
+
+
+def test_a_block_waits_if_loads_set_its_time() -> None:
+    problem = GemmProblem(4096, 4096, 4096)
+    for cycles, waits in ((20_000.0, False), (100.0, True)):
+        found = predict(MI355X, problem, Plan(BIG), replace(FULL, cycles=cycles, matrix=cycles))
+        assert Ranked(cast("Any", None), Plan(BIG), found).waits is waits

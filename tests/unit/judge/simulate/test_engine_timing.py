@@ -171,6 +171,8 @@ def test_loads_issue_freely_then_at_the_pace_of_the_texture_path() -> None:
     mine = starts(trace, 0)
     assert mine[:4] == [0, 4, 8, 12]
     assert [b - a for a, b in pairwise(mine[4:])] == [64, 64, 64]
+    # A wave has four in its queue: the fifth of the last one waits until its first is through.
+    assert starts(trace, 3)[:5] == [0, 4, 8, 12, 64]
 
 
 def test_bytes_in_flight_are_capped() -> None:

@@ -81,3 +81,10 @@ def test_short_runs_of_any_shape_end(stream: str, iterations: int, waves: int) -
         )
         assert trace.steady_cycles_per_iteration > 0
         assert max(trace.matrix_efficiency()) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("count", "window"), [(1, (0, 1)), (3, (0, 3)), (4, (1, 3)), (5, (1, 4)), (9, (3, 8))]
+)
+def test_from_four_iterations_on_the_ends_do_not_count(count: int, window: tuple[int, int]) -> None:
+    assert with_iterations((0, [100] * count)).steady_window == window

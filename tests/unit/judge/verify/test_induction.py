@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,26 @@ from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.obligations import Prover
 from pipeloom.judge.verify.run_tables import build_run
 from pipeloom.judge.verify.supply import Plans
-from pipeloom.program import Access, Program, Step
+from pipeloom.program import Access, Affine, Box, Program, Step, Work
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
 from tests.unit.judge.verify.programs import (
     ROW,
+    TILE,
+    T,
+    add_up,
     attention,
     changed,
     copy,
     edited,
+    load_row,
+    looped,
     lowered,
     producer_consumer,
+    program,
     register,
     row_sum_program,
+    straight,
     wait,
 )
 
@@ -149,3 +157,65 @@ def test_what_goes_wrong_after_many_trips_is_found(places: int) -> None:
     assert not proves(base)
     assert min(finding.trips for finding in verdict.findings) == places
     assert brute_force(base, range(places)) == set()
+
+
+LEFT, RIGHT = (((0, 1), (0, 4)),), (((0, 1), (4, 8)),)
+
+
+def spread(places: int) -> Program:
+    """A row is stored half by half, in two trips, while Q moves along ``places``: where it comes
+    from at the end differs in each of so many last trips."""
+    loop = Loop("spread", over="k")
+    x = loop.stream("X", "f32", k=1, c=8)
+    q = loop.resident("Q", "f32", c=8)
+    s = loop.carry("S", c=8)
+    s += x.sum("k")
+    loop.store("Y", x)
+    loop.store("out", (s + q).named("plus"))
+    names = [f"q{n}" for n in range(places)]
+
+    def store(source: str, half: tuple[Box, ...], at: int) -> Work:
+        step = copy("Y", Access(source, half), Access("Y", half), at, "vm", label=f"store {source}")
+        return replace(step, parts=half)
+
+    first = [
+        copy("Q", "Q", "r.Q", None, "vm"),
+        load_row("now", 0),
+        wait("vm"),
+        store("now", LEFT, 0),
+        add_up(["now"], "sum", 0),
+        *(copy("Q", "r.Q", name, None) for name in names),
+    ]
+    trip = [
+        copy("X", "now", "before", 0),
+        load_row("now", 1),
+        wait("vm"),
+        store("now", LEFT, 1),
+        store("before", RIGHT, 0),
+        add_up(["now"], "sum", 1),
+        *(copy("Q", *pair, 0) for pair in reversed(list(pairwise(["r.Q", *names])))),
+    ]
+    plus = Work(
+        node="plus",
+        label="plus",
+        iteration=None,
+        reads=(Access("sum"), Access(names[-1])),
+        writes=(Access("r.plus"),),
+    )
+    last = [store("now", RIGHT, 0), plus, copy("out", "r.plus", "out", None, "vm")]
+    rows = [register(name, ROW) for name in ("r.plus", "r.Q", *names)]
+    return program(
+        loop.meaning,
+        [register("now", TILE), register("before", TILE), register("sum", ROW, 0.0), *rows],
+        [((0,), [straight("first", *first), looped(*trip), straight("last", *last, first=T)])],
+        iterations=Affine(1, (("T", 1),)),
+    )
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_a_cut_keeps_clear_of_trips_that_differ(places: int) -> None:
+    """Stores of an iteration reach a trip ahead and back, and nothing is apart by more: behind the
+    cut come one trip like those before it, one that is apart, and those that differ."""
+    verdict = verify(spread(places))
+    assert verdict.proved
+    assert (verdict.coverage.repeats_from, verdict.coverage.checked[-1]) == (2, places + 4)

@@ -187,3 +187,10 @@ def test_the_rendered_table_has_every_op_on_its_unit() -> None:
     assert head == ["slots", "mem", "mfma"]
     cells = [[label.split("@")[0] for label in row[1:]] for row in rows]
     assert cells == [["load", "mma"], ["", "mma"]]
+
+
+def test_a_place_that_is_given_back_is_free_again() -> None:
+    """A search that forgets so proves that 16 is the smallest II, and 15 has a schedule."""
+    problem = random_problem(380, Shape(ops=7, units=2, second_use=0.9))
+    result = solve_modulo(problem, workers=1)
+    assert (result.ii, result.status.value) == (15, "proved")
