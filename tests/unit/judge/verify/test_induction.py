@@ -178,7 +178,7 @@ def spread(places: int) -> Program:
         step = copy("Y", Access(source, half), Access("Y", half), at, "vm", label=f"store {source}")
         return replace(step, parts=half)
 
-    first = [
+    first: list[Step] = [
         copy("Q", "Q", "r.Q", None, "vm"),
         load_row("now", 0),
         wait("vm"),
@@ -186,7 +186,7 @@ def spread(places: int) -> Program:
         add_up(["now"], "sum", 0),
         *(copy("Q", "r.Q", name, None) for name in names),
     ]
-    trip = [
+    trip: list[Step] = [
         copy("X", "now", "before", 0),
         load_row("now", 1),
         wait("vm"),
