@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+from pipeloom.order.modulo import Edge, MachineUnit, ModuloProblem, Op, Reservation
 
 
 def read_record(record: dict[str, Any]) -> ModuloProblem:
@@ -21,7 +21,7 @@ def read_record(record: dict[str, Any]) -> ModuloProblem:
 
 
 def _hls(record: dict[str, Any]) -> ModuloProblem:
-    units = tuple(Unit(kind["name"], kind["limit"]) for kind in record["resources"])
+    units = tuple(MachineUnit(kind["name"], kind["limit"]) for kind in record["resources"])
     ops = tuple(
         Op(
             f"{units[kind].name}#{index}",
@@ -47,7 +47,7 @@ def _gpu(record: dict[str, Any]) -> ModuloProblem:
         ops.append(Op(f"{node['op']}#{index}", node["latency"], uses, node["unit"] == "TMA"))
     units = dict.fromkeys(use.unit for op in ops for use in op.uses)
     edges = tuple(Edge(*edge) for edge in record["edges"])
-    return ModuloProblem(record["name"], tuple(map(Unit, units)), tuple(ops), edges)
+    return ModuloProblem(record["name"], tuple(map(MachineUnit, units)), tuple(ops), edges)
 
 
 def _least_occupancy(record: dict[str, Any]) -> int:

@@ -13,11 +13,11 @@ from pipeloom.order.modulo import (
     Budget,
     Channel,
     Edge,
+    MachineUnit,
     ModuloProblem,
     Op,
     Reader,
     Reservation,
-    Unit,
     Value,
 )
 
@@ -40,7 +40,7 @@ class Shape:
 def random_problem(seed: int, shape: Shape) -> ModuloProblem:
     """A valid problem; with ``lifetimes``, one with values, channels and some budgets."""
     rng = random.Random(f"{seed} {shape}")
-    units = tuple(Unit(f"u{i}", rng.choice((1, 1, 2))) for i in range(shape.units))
+    units = tuple(MachineUnit(f"u{i}", rng.choice((1, 1, 2))) for i in range(shape.units))
     ops: list[Op] = []
     for i in range(shape.ops):
         uses: list[Reservation] = []
@@ -64,7 +64,7 @@ def random_problem(seed: int, shape: Shape) -> ModuloProblem:
     return ModuloProblem(f"random-{seed}", units, tuple(ops), edges, values, channels, budget)
 
 
-def _reservation(rng: random.Random, units: tuple[Unit, ...], longest: int) -> Reservation:
+def _reservation(rng: random.Random, units: tuple[MachineUnit, ...], longest: int) -> Reservation:
     offset = rng.choice((0, 0, 0, 1, 2))
     return Reservation(rng.choice(units).name, rng.randint(1, longest), offset)
 

@@ -34,7 +34,7 @@ from typing import Any
 from evidence.attention_streams import attention_stream, mixed
 from pipeloom.errors import InternalError
 from pipeloom.judge.simulate.engine import simulate_programs
-from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
+from pipeloom.judge.simulate.instruction import WaveOp, WaveProgram
 from pipeloom.judge.simulate.run_stream import waves_of_stream
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chips import target_for
@@ -159,17 +159,17 @@ def micro_comparisons() -> tuple[tuple[str, float, float], ...]:
     record = next(r for r in measured_records() if r["id"] == "fb_micro")
     machine = target_for(record["arch"])
     op = machine.matrix_op("16x16x32_f16")
-    chained = tuple(Instruction.mfma(op, chain="c") for _ in range(4))
-    streams = tuple(Instruction.mfma(op, chain=str(i)) for i in range(4))
-    read = Instruction.lds_read(4)
-    probes: tuple[tuple[str, str, tuple[Instruction, ...], int], ...] = (
+    chained = tuple(WaveOp.mfma(op, chain="c") for _ in range(4))
+    streams = tuple(WaveOp.mfma(op, chain=str(i)) for i in range(4))
+    read = WaveOp.lds_read(4)
+    probes: tuple[tuple[str, str, tuple[WaveOp, ...], int], ...] = (
         ("MFMA 16x16x32, dependent", "mfma_16x16x32_dependent_cycles", chained, 4),
         ("MFMA 16x16x32, four streams", "mfma_4_independent_streams_cycles_each", streams, 4),
-        ("ds_read_b32, dependent", "lds_dependent_b32_cycles", (read, Instruction.wait(lgkm=0)), 1),
+        ("ds_read_b32, dependent", "lds_dependent_b32_cycles", (read, WaveOp.wait(lgkm=0)), 1),
         ("ds_read_b32, four streams", "lds_4_streams_cycles_each",
-         (read, Instruction.wait(lgkm=3)) * 4, 4),
+         (read, WaveOp.wait(lgkm=3)) * 4, 4),
         ("VALU fma, dependent", "valu_dependent_fma_cycles",
-         tuple(Instruction.valu(chain="v") for _ in range(4)), 4),
+         tuple(WaveOp.valu(chain="v") for _ in range(4)), 4),
     )  # fmt: skip
     rows = []
     for what, key, loop, per in probes:

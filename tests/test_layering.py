@@ -1,7 +1,7 @@
 """Who may import whom. Nothing that reads a ``Program``, the waist, may import what makes one.
 
 A judge imports no other judge, but for the emulator, which asks the judge of wait states, and the
-judge of recorded runs, which asks both. And a name of a module means one thing.
+judge of recorded runs, which asks both. And a name of a module or a class means one thing.
 """
 
 from __future__ import annotations
@@ -516,3 +516,13 @@ def test_no_two_modules_of_one_name() -> None:
             places.setdefault(path.stem, []).append(path.relative_to(SOURCE))
     twice = {name: sorted(map(str, paths)) for name, paths in places.items() if len(paths) > 1}
     assert {name: paths for name, paths in twice.items() if name not in ONE_MEANING} == {}
+
+
+def test_no_two_classes_of_one_name() -> None:
+    """A reader who meets a name knows what it is; two that are the same thing are one class."""
+    places: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: sorted(paths) for name, paths in places.items() if len(paths) > 1} == {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.judge.simulate import Instruction, Kind, WaveProgram, simulate_programs
+from pipeloom.judge.simulate import Kind, WaveOp, WaveProgram, simulate_programs
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
@@ -24,7 +24,7 @@ class TickWave:
     simd: int
     age: int
     alone: bool
-    code: list[Instruction]
+    code: list[WaveOp]
     at: int = 0
     ready: int = 0
     priority: int = 0
@@ -47,7 +47,7 @@ class TickWave:
 class TickModel:
     """One compute unit, one cycle at a time."""
 
-    def __init__(self, programs: list[tuple[int, list[Instruction]]], machine: Target) -> None:
+    def __init__(self, programs: list[tuple[int, list[WaveOp]]], machine: Target) -> None:
         self.m = machine
         count = machine.simds.value
         self.waves = []
@@ -85,7 +85,7 @@ class TickModel:
             assert now < 200_000
         return [wave.issued for wave in self.waves]
 
-    def can_issue(self, wave: TickWave, op: Instruction, now: int) -> bool:
+    def can_issue(self, wave: TickWave, op: WaveOp, now: int) -> bool:
         m, simd = self.m, wave.simd
         if op.kind in (Kind.MFMA, Kind.VALU, Kind.TRANS, Kind.PACKED):
             if self.port_until[simd] > now:
@@ -124,7 +124,7 @@ class TickModel:
             )
         return True
 
-    def issue(self, wave: TickWave, op: Instruction, now: int) -> None:
+    def issue(self, wave: TickWave, op: WaveOp, now: int) -> None:
         m, simd = self.m, wave.simd
         wave.issued.append(now)
         wave.at += 1
@@ -177,7 +177,7 @@ class TickModel:
             wave.ready = now + wake.value
             wave.issued[-1] = now
 
-    def use_lds(self, wave: TickWave, op: Instruction, now: int) -> int:
+    def use_lds(self, wave: TickWave, op: WaveOp, now: int) -> int:
         m, simd = self.m, wave.simd
         free_of_conflict = -(-op.bytes // m.lds_bytes_per_clk.value)
         array = round(free_of_conflict * op.conflict)
@@ -198,7 +198,7 @@ class TickModel:
         self.lds_issued_at[simd] = now
         return held
 
-    def use_memory(self, wave: TickWave, op: Instruction, now: int) -> None:
+    def use_memory(self, wave: TickWave, op: WaveOp, now: int) -> None:
         m = self.m
         moved = -(-op.bytes // m.vmem_bytes_per_clk.value)
         begin = max(self.texture_until, now)
@@ -220,37 +220,35 @@ class TickModel:
         wave.loads.append(max([retires, *wave.loads[-1:]]))
         self.vmem_issued_at[wave.simd] = now
 
-    def fits(self, op: Instruction, when: int) -> bool:
+    def fits(self, op: WaveOp, when: int) -> bool:
         flying = sum(size for time, size in self.returning if time > when)
         return flying == 0 or flying + op.bytes <= self.m.global_bytes_in_flight.value
 
 
-def instructions(machine: Target) -> st.SearchStrategy[Instruction]:
+def instructions(machine: Target) -> st.SearchStrategy[WaveOp]:
     chains = st.sampled_from([None, None, "a", "b"])
     widths = st.sampled_from([4, 8, 16])
     conflicts = st.sampled_from([1.0, 2.0, 1.667, 4.0])
     to_lds = st.just(machine is GFX950)
     return st.one_of(
-        st.builds(Instruction.mfma, st.sampled_from(machine.matrix_ops), chain=chains),
-        st.builds(
-            Instruction.valu, st.sampled_from([Kind.VALU, Kind.TRANS, Kind.PACKED]), chain=chains
-        ),
-        st.builds(Instruction.lds_read, widths, conflict=conflicts),
-        st.builds(Instruction.lds_write, widths, conflict=conflicts),
-        st.builds(Instruction.global_load, widths, to_lds=to_lds),
-        st.builds(Instruction.global_store, widths),
-        st.builds(Instruction.wait, vm=st.integers(0, 5), lgkm=st.integers(0, 17)),
-        st.builds(Instruction.wait, lgkm=st.integers(0, 3)),
-        st.builds(Instruction.nop, st.integers(0, 3)),
-        st.builds(Instruction.set_prio, st.integers(0, 3)),
-        st.just(Instruction.salu()),
-        st.just(Instruction.branch()),
-        st.just(Instruction.barrier()),
+        st.builds(WaveOp.mfma, st.sampled_from(machine.matrix_ops), chain=chains),
+        st.builds(WaveOp.valu, st.sampled_from([Kind.VALU, Kind.TRANS, Kind.PACKED]), chain=chains),
+        st.builds(WaveOp.lds_read, widths, conflict=conflicts),
+        st.builds(WaveOp.lds_write, widths, conflict=conflicts),
+        st.builds(WaveOp.global_load, widths, to_lds=to_lds),
+        st.builds(WaveOp.global_store, widths),
+        st.builds(WaveOp.wait, vm=st.integers(0, 5), lgkm=st.integers(0, 17)),
+        st.builds(WaveOp.wait, lgkm=st.integers(0, 3)),
+        st.builds(WaveOp.nop, st.integers(0, 3)),
+        st.builds(WaveOp.set_prio, st.integers(0, 3)),
+        st.just(WaveOp.salu()),
+        st.just(WaveOp.branch()),
+        st.just(WaveOp.barrier()),
     )
 
 
 @st.composite
-def workgroups(draw: st.DrawFn) -> tuple[Target, list[tuple[int, list[Instruction]]]]:
+def workgroups(draw: st.DrawFn) -> tuple[Target, list[tuple[int, list[WaveOp]]]]:
     machine = draw(st.sampled_from([GFX950, GFX942]))
     if draw(st.booleans()):
         machine = machine.with_value("global_bytes_in_flight", 4096, "test")
@@ -266,7 +264,7 @@ def workgroups(draw: st.DrawFn) -> tuple[Target, list[tuple[int, list[Instructio
 @settings(max_examples=150, deadline=None)
 @given(workgroups())
 def test_every_instruction_issues_in_the_same_cycle(
-    case: tuple[Target, list[tuple[int, list[Instruction]]]],
+    case: tuple[Target, list[tuple[int, list[WaveOp]]]],
 ) -> None:
     machine, programs = case
     expected = TickModel(programs, machine).run()

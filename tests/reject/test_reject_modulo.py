@@ -11,25 +11,25 @@ from pipeloom.order.modulo import (
     Budget,
     Channel,
     Edge,
+    MachineUnit,
     ModuloProblem,
     Op,
     Reader,
     Reservation,
-    Unit,
     Value,
     explain_ii,
     solve_modulo,
 )
 
 A, B = Op("a"), Op("b")
-U = Unit("u", 1)
+U = MachineUnit("u", 1)
 ONE = ModuloProblem("one", (), (A, B), (Edge(0, 1, 1),))
 
 
 def problem(
     ops: tuple[Op, ...] = (A, B),
     edges: tuple[Edge, ...] = (Edge(0, 1, 1),),
-    units: tuple[Unit, ...] = (U,),
+    units: tuple[MachineUnit, ...] = (U,),
     values: tuple[Value, ...] = (),
     channels: tuple[Channel, ...] = (),
     budget: Budget | None = None,
@@ -45,7 +45,7 @@ BAD: list[tuple[Callable[[], object], type[ScheduleError], str]] = [
     (lambda: problem(ops=()), ConfigError, "at least one op"),
     (lambda: problem(ops=(A, A)), ConfigError, "two ops are called 'a'"),
     (lambda: problem(units=(U, U)), ConfigError, "two units are called 'u'"),
-    (lambda: problem(units=(Unit("u", 0),)), ConfigError, r"units\[u\].capacity is 0"),
+    (lambda: problem(units=(MachineUnit("u", 0),)), ConfigError, r"units\[u\].capacity is 0"),
     (lambda: problem(ops=(Op("a", -1), B)), ConfigError, r"ops\[a\].latency is -1"),
     (
         lambda: problem(ops=(Op("a", 0, (Reservation("x"),)), B)),

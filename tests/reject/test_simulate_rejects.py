@@ -11,9 +11,9 @@ import pytest
 from pipeloom.drive.programs import simulate
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.simulate import (
-    Instruction,
     Kind,
     StreamError,
+    WaveOp,
     WaveProgram,
     simulate_programs,
     simulate_stream,
@@ -30,7 +30,7 @@ from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
 NAN, INF = float("nan"), float("inf")
 DIGITS = "9" * 5000  # more than Python converts to an int
 
-LOOP = WaveProgram(simd=0, loop=(Instruction.salu(),))
+LOOP = WaveProgram(simd=0, loop=(WaveOp.salu(),))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: simulate_stream("R", lds_conflict=NAN), "lds_conflict is nan, but must be a finite"),
     (lambda: simulate_stream("R", lds_conflict=INF), "lds_conflict is inf, but must be a finite"),
     (lambda: simulate_stream("R", lds_conflict=1e308), "lds_conflict is 1e+308, but must be betw"),
-    (lambda: Instruction.lds_read(16, conflict=NAN), "conflict nan is not between 1 and 64"),
-    (lambda: Instruction.lds_read(16, conflict=INF), "conflict inf is not between 1 and 64"),
+    (lambda: WaveOp.lds_read(16, conflict=NAN), "conflict nan is not between 1 and 64"),
+    (lambda: WaveOp.lds_read(16, conflict=INF), "conflict inf is not between 1 and 64"),
     (lambda: simulate_stream("M", jitter=NAN), "jitter is nan, but must be a finite number"),
     (lambda: wrong("M", jitter="1"), "jitter is '1', but must be a finite number"),
     (lambda: wrong("M", seed="1"), "seed is '1', but must be of type int"),
@@ -149,13 +149,13 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: simulate_programs([], GFX950, 1), "no waves to simulate"),
     (lambda: simulate_programs([WaveProgram(4, LOOP.loop)], GFX950, 1), "wave 0 is on SIMD 4"),
     (lambda: simulate_programs([LOOP, WaveProgram(0, ())], GFX950, 1), "wave 1 has no instr"),
-    (lambda: simulate_programs([WaveProgram(0, (Instruction(Kind.MFMA),))], GFX950, 1),
+    (lambda: simulate_programs([WaveProgram(0, (WaveOp(Kind.MFMA),))], GFX950, 1),
      "an MFMA without its matrix_op"),
-    (lambda: Instruction.wait(), "names neither vm nor lgkm"),
-    (lambda: Instruction.wait(vm=-1), "vm = -1 is negative"),
-    (lambda: Instruction.nop(-1), "amount = -1 is negative"),
-    (lambda: Instruction.lds_read(5), "5 bytes per lane"),
-    (lambda: Instruction.valu(Kind.SALU), "SALU is not a vector instruction"),
+    (lambda: WaveOp.wait(), "names neither vm nor lgkm"),
+    (lambda: WaveOp.wait(vm=-1), "vm = -1 is negative"),
+    (lambda: WaveOp.nop(-1), "amount = -1 is negative"),
+    (lambda: WaveOp.lds_read(5), "5 bytes per lane"),
+    (lambda: WaveOp.valu(Kind.SALU), "SALU is not a vector instruction"),
     (lambda: bank_conflict([0] * 63, 16, GFX950), "63 addresses for a wave"),
     (lambda: bank_conflict([-4] * 64, 16, GFX950), "LDS address -4 is negative"),
     (lambda: bank_conflict([0] * 64, 12, GFX950), "no bank conflicts are known for 12 bytes"),

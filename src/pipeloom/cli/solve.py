@@ -13,7 +13,7 @@ from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, option, source
 from pipeloom.drive.solving import Report, SolveJob, check_budget, read_objectives, solve
 from pipeloom.errors import SpecError
-from pipeloom.order.modulo import Explanation, ModuloResult, Progress
+from pipeloom.order.modulo import Explanation, ModuloResult, SolveProgress
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.reservation import render_solution
 
@@ -119,7 +119,7 @@ def _shown(arguments: argparse.Namespace) -> Iterator[Report]:
     """The II in work, the bound and the best: a bar on a terminal, else lines now and then."""
     with bar(arguments, "bounds") as tell:
 
-        def report(progress: Progress) -> None:
+        def report(progress: SolveProgress) -> None:
             best = "none yet" if progress.best is None else str(progress.best)
             now = f"{progress.phase}: II {progress.ii}"
             tell(f"{now}, bound {progress.lower_bound}, best {best}")

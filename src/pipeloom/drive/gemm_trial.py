@@ -133,7 +133,7 @@ def run_gemm(
         c.codes[c.places()] = _codes(out, before)
     guard = np.full(GUARD * c.codes.itemsize, UNTOUCHED, np.uint8).view(c.codes.dtype)
     whole = np.concatenate([c.codes, guard])
-    run = _Run(ready, p, timing, check_races)
+    run = _Launches(ready, p, timing, check_races)
     arrays |= {"C": c, "out": c}
     arrays |= {name: run.pack(packing, arrays[name]) for name, packing in made.before.items()}
     pitches = {name: matrix.pitch for name, matrix in arrays.items()}
@@ -198,7 +198,7 @@ def _apart(name: str, p: GemmCall) -> tuple[int, int]:
     return p.seed % 3, p.seed % 5
 
 
-class _Run:
+class _Launches:
     """The launches of one problem, one after the other."""
 
     def __init__(

@@ -38,8 +38,7 @@ from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify import verify as verify_program
 from pipeloom.machine.target import Target
-from pipeloom.order.modulo import ModuloProblem
-from pipeloom.order.modulo import Progress as Search
+from pipeloom.order.modulo import ModuloProblem, SolveProgress
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
@@ -197,7 +196,7 @@ def solve(
     max_ii: int | None = None,
     time_limit: float | None = 60.0,
     explain: bool = False,
-    progress: Callable[[Search], None] | None = None,
+    progress: Callable[[SolveProgress], None] | None = None,
 ) -> Solved:
     """The smallest initiation interval of a loop, proved, and why there is no smaller one.
 

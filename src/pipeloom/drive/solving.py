@@ -18,7 +18,7 @@ from pipeloom.order.modulo import (
     ModuloProblem,
     ModuloResult,
     Objective,
-    Progress,
+    SolveProgress,
     explain_ii,
     solve_modulo,
 )
@@ -30,7 +30,7 @@ from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.spec import apply_settings, load_spec
 
 BUDGETS = {"registers": "registers", "lds": "lds_bytes", "stages": "stages"}
-Report = Callable[[Progress], None]
+Report = Callable[[SolveProgress], None]
 
 
 @dataclass(frozen=True, slots=True)

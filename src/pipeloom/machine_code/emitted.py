@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.simulate import Instruction, Kind, Trace, WaveProgram, simulate_programs
-from pipeloom.judge.simulate.instruction import Unit
+from pipeloom.judge.simulate import Kind, Trace, WaveOp, WaveProgram, simulate_programs
+from pipeloom.judge.simulate.instruction import Track
 from pipeloom.judge.simulate.issued import ITERATIONS
 from pipeloom.machine.target import Target
 from pipeloom.machine_code.executed_lines import Executed, WavePath, walk_wave
 from pipeloom.machine_code.lowering import lower_line, read_line, values_of, with_values
 from pipeloom.machine_code.pressure import live_counts
 from pipeloom.write import EmittedKernel
-from pipeloom.write.isa import Instruction as Line
-from pipeloom.write.isa import ServedStep
+from pipeloom.write.isa import Instruction, ServedStep
 
 
 def simulate_emitted(
@@ -55,11 +54,13 @@ def emitted_programs(
 ) -> tuple[tuple[WaveProgram, ...], int]:
     """One program per wave, and how often they run their loops."""
     words = _arguments(emitted, k_tiles) if arguments is None else arguments
-    lowered: dict[tuple[int, bool, int], Instruction] = {}
-    read = {n: read_line(line) for n, line in enumerate(emitted.lines) if isinstance(line, Line)}
+    lowered: dict[tuple[int, bool, int], WaveOp] = {}
+    read = {
+        n: read_line(line) for n, line in enumerate(emitted.lines) if isinstance(line, Instruction)
+    }
     values = values_of(read)
 
-    def lower(step: Executed, live: int) -> Instruction:
+    def lower(step: Executed, live: int) -> WaveOp:
         key = step.line, step.jumped, live
         if key not in lowered:
             found = lower_line(read[step.line], machine, jumped=step.jumped)
@@ -89,11 +90,11 @@ def emitted_programs(
     return programs, trips.pop()
 
 
-def _placed(found: Instruction, source: ServedStep | None) -> Instruction:
+def _placed(found: WaveOp, source: ServedStep | None) -> WaveOp:
     """The instruction with the step that it serves."""
     if source is None:
         return found
-    named = found.unit not in (Unit.SCALAR, Unit.SYNC) or found.kind is Kind.BARRIER
+    named = found.unit not in (Track.SCALAR, Track.SYNC) or found.kind is Kind.BARRIER
     return replace(
         found,
         section=source.section,

@@ -20,7 +20,7 @@ from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.simulate import Instruction, Kind
+from pipeloom.judge.simulate import Kind, WaveOp
 from pipeloom.machine.cdna import CYCLES_PER_PASS
 from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.matrix_ops import MatrixOp
@@ -113,7 +113,7 @@ def read_step(step: MicroOp) -> MachineLine:
 
 def lower_line(
     line: MachineLine, machine: Target, *, jumped: bool = False, conflict: float = 1.0
-) -> Instruction:
+) -> WaveOp:
     """The instruction as the engine takes it, named by its mnemonic.
 
     ``jumped`` says that it is a branch that was taken, ``conflict`` is the bank conflict of an
@@ -123,10 +123,10 @@ def lower_line(
     if name.startswith("s_"):
         return _scalar(line, jumped)
     if name.startswith(("v_mfma", "v_smfmac")):
-        return Instruction.mfma(_matrix_op(line, machine), label=name)
+        return WaveOp.mfma(_matrix_op(line, machine), label=name)
     if name.startswith("v_"):
         kind = Kind.TRANS if is_transcendental(name) else Kind.VALU
-        return Instruction.valu(Kind.PACKED if _PACKED.match(name) else kind, label=name)
+        return WaveOp.valu(Kind.PACKED if _PACKED.match(name) else kind, label=name)
     if name.startswith("ds_"):
         return _lds(name, conflict)
     if name.startswith(_MEMORY):
@@ -138,36 +138,36 @@ def lower_line(
     )
 
 
-def _scalar(line: MachineLine, jumped: bool) -> Instruction:
+def _scalar(line: MachineLine, jumped: bool) -> WaveOp:
     match line.name:
         case "s_barrier":
-            return Instruction.barrier(label=line.name)
+            return WaveOp.barrier(label=line.name)
         case "s_waitcnt" if line.vm is not None or line.lgkm is not None:
-            return Instruction.wait(vm=line.vm, lgkm=line.lgkm)
+            return WaveOp.wait(vm=line.vm, lgkm=line.lgkm)
         case "s_setprio":
-            return Instruction.set_prio(line.amount)
+            return WaveOp.set_prio(line.amount)
         case "s_nop":
-            return Instruction.nop(line.amount)
+            return WaveOp.nop(line.amount)
         case "s_sleep":
-            return Instruction.nop(_SLEEP * line.amount)
+            return WaveOp.nop(_SLEEP * line.amount)
     if jumped:
-        return Instruction.branch(label=line.text)
+        return WaveOp.branch(label=line.text)
     if line.name.startswith(("s_load", "s_buffer_load", "s_scratch_load")):
-        return Instruction.scalar_load(label=line.text)
-    return Instruction.salu(label=line.text)
+        return WaveOp.scalar_load(label=line.text)
+    return WaveOp.salu(label=line.text)
 
 
-def _lds(name: str, conflict: float) -> Instruction:
+def _lds(name: str, conflict: float) -> WaveOp:
     found = _LDS.match(name)
     if found is None:
         # Swizzles, permutes and atomics: a word per lane, or two.
-        return Instruction.lds_read(8 if name.endswith("64") else 4, conflict=conflict, label=name)
+        return WaveOp.lds_read(8 if name.endswith("64") else 4, conflict=conflict, label=name)
     width = min(max(int(found[3]) // 8, 1) * (2 if found[2] else 1), 16)
-    make = Instruction.lds_read if found[1] == "read" else Instruction.lds_write
+    make = WaveOp.lds_read if found[1] == "read" else WaveOp.lds_write
     return make(width, conflict=conflict, label=name)
 
 
-def _memory(line: MachineLine) -> Instruction:
+def _memory(line: MachineLine) -> WaveOp:
     name = line.name
     words = _WORDS.search(name)
     if words is not None:
@@ -177,8 +177,8 @@ def _memory(line: MachineLine) -> Instruction:
     else:
         width = next((size for part, size in _NARROW.items() if part in name), 4)
     if "store" in name or ("atomic" in name and not line.writes):
-        return Instruction.global_store(width, label=name)
-    return Instruction.global_load(width, to_lds=line.to_lds, label=name)
+        return WaveOp.global_store(width, label=name)
+    return WaveOp.global_load(width, to_lds=line.to_lds, label=name)
 
 
 def _matrix_op(line: MachineLine, machine: Target) -> MatrixOp:
@@ -234,7 +234,7 @@ def _value_name(registers: Sequence[int]) -> str:
     return first if first == last else f"{first}..{last}"
 
 
-def with_values(instruction: Instruction, values: Values) -> Instruction:
+def with_values(instruction: WaveOp, values: Values) -> WaveOp:
     """The instruction with its dependences; waits and barriers need no register."""
     if instruction.kind in (Kind.WAIT, Kind.BARRIER, Kind.NOP, Kind.SET_PRIO, Kind.BRANCH):
         return instruction

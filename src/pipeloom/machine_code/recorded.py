@@ -21,7 +21,7 @@ from pipeloom.judge.check.retirement import Column, SyncPlan
 from pipeloom.judge.check.trip_counts import LoopRun, loop_runs
 from pipeloom.judge.emulate import LaneAccess
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.simulate import Instruction, WaveProgram, bank_conflict
+from pipeloom.judge.simulate import WaveOp, WaveProgram, bank_conflict
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import Target
 from pipeloom.machine_code.lowering import (
@@ -92,7 +92,7 @@ class RecordedKernel:
             self._gone |= _left_out(self.lines, sync)
             self.lines = {at: _with_counts(line, sync, at) for at, line in self.lines.items()}
         self._values = values_of(self.lines)
-        self._lowered: dict[tuple[int, bool, float, int], Instruction] = {}
+        self._lowered: dict[tuple[int, bool, float, int], WaveOp] = {}
         self._conflicts: dict[tuple[int, int], float] = {}
         barriers = [
             at
@@ -259,7 +259,7 @@ class RecordedKernel:
         )
         return WaveProgram(wave % self._simds, body * times, first, last)
 
-    def _instruction(self, wave: int, time: int, live: int) -> Instruction:
+    def _instruction(self, wave: int, time: int, live: int) -> WaveOp:
         path = self.record.waves[wave].steps
         at = path[time]
         jumped = time + 1 < len(path) and path[time + 1] != at + 1
@@ -328,7 +328,7 @@ def _length(run: LoopRun) -> int:
 
 def _grouped(programs: Sequence[WaveProgram]) -> tuple[WaveProgram, ...]:
     """Waves on the same path form a group, numbered by their first wave."""
-    known: dict[tuple[Instruction, ...], int] = {}
+    known: dict[tuple[WaveOp, ...], int] = {}
     return tuple(
         replace(one, group=known.setdefault(one.prologue + one.loop, len(known)))
         for one in programs

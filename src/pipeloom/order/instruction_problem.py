@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import ceil
 
-from pipeloom.order.modulo import ModuloProblem, Op, Reader, Reservation
-from pipeloom.order.modulo import Unit as Resource
+from pipeloom.order.modulo import MachineUnit, ModuloProblem, Op, Reader, Reservation
 from pipeloom.order.problem_builder import ProblemBuilder, Rotation
 from pipeloom.order.tasks import Lowered, Task
 from pipeloom.order.unit_times import ARRAY, ISSUE, MATRIX, MEMORY, RETURN, TEXTURE, Machine
@@ -86,8 +85,8 @@ class _InstructionProblem(ProblemBuilder):
 class _Relaxed(_InstructionProblem):
     def stated(self) -> ModuloProblem:
         machine, target = self.machine, self.lowered.target
-        units = [Resource(name) for name in (MATRIX, ARRAY, RETURN, TEXTURE, MEMORY)]
-        units += [Resource(name) for name in self.issuing.values()]
+        units = [MachineUnit(name) for name in (MATRIX, ARRAY, RETURN, TEXTURE, MEMORY)]
+        units += [MachineUnit(name) for name in self.issuing.values()]
         ops = [self._op(i, task) for i, task in enumerate(self.tasks)]
         if machine.barrier and any(one.in_lds for one in self.rotations()):
             ops.append(Op("barrier", 0, self._barrier()))
@@ -146,8 +145,8 @@ class _Stepped(_InstructionProblem):
 
     def stated(self) -> ModuloProblem:
         names = self.issuing.values()
-        units = [Resource(name) for name in (MATRIX, ARRAY, TEXTURE, MEMORY)]
-        units += [Resource(name, self.room) for name in names]
+        units = [MachineUnit(name) for name in (MATRIX, ARRAY, TEXTURE, MEMORY)]
+        units += [MachineUnit(name, self.room) for name in names]
         fresh, paces = self._fresh(), self._paces()
         ops = [self._op(i, t, i in fresh, paces.get(i, 0)) for i, t in enumerate(self.tasks)]
         whole = tuple(Reservation(name, 1, 1) for name in names for _ in range(self.room))

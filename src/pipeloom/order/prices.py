@@ -24,8 +24,7 @@ from math import ceil
 
 from pipeloom.checks import check_int
 from pipeloom.errors import InternalError
-from pipeloom.order.modulo import Reservation
-from pipeloom.order.modulo import Unit as ModuloUnit
+from pipeloom.order.modulo import MachineUnit, Reservation
 from pipeloom.order.tasks import Lowered, Task
 from pipeloom.order.unit_times import ARRAY, MEMORY, TEXTURE, Machine
 from pipeloom.program.costs import total_cost
@@ -83,14 +82,14 @@ class Prices:
         return self._machine.barrier
 
     @property
-    def units(self) -> tuple[ModuloUnit, ...]:
+    def units(self) -> tuple[MachineUnit, ...]:
         """What tasks compete for."""
         used = {use.unit for task in self._tasks for use in self.of(task).uses}
         shared = [u for u in (MFMA, VALU, LDS, VMEM, MEMORY) if u in used]
         groups = [g.name for g in self._lowered.groups]
         return (
-            *(ModuloUnit(name) for name in shared),
-            *(ModuloUnit(self._issue(name), self._slots(name)) for name in groups),
+            *(MachineUnit(name) for name in shared),
+            *(MachineUnit(self._issue(name), self._slots(name)) for name in groups),
         )
 
     def of(self, task: Task) -> Price:

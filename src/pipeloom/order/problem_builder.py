@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
-from pipeloom.order.modulo import Unit as ModuloUnit
+from pipeloom.order.modulo import Budget, Channel, Edge, MachineUnit, ModuloProblem, Op, Reader
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.unit_times import Machine
 from pipeloom.program.nodes import Region
@@ -112,7 +111,7 @@ class ProblemBuilder:
     def problem(
         self,
         ops: Sequence[Op],
-        units: Sequence[ModuloUnit] = (),
+        units: Sequence[MachineUnit] = (),
         *,
         time_unit: str,
         lds: int | None = None,

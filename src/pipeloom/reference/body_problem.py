@@ -6,7 +6,7 @@ the problem answers how much faster the same dependences could run if iterations
 
 from __future__ import annotations
 
-from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+from pipeloom.order.modulo import Edge, MachineUnit, ModuloProblem, Op, Reservation
 from pipeloom.reference.graph import DepKind, LoopBody, describe_op
 from pipeloom.reference.ops import OpRole, ResourceKind
 
@@ -28,7 +28,7 @@ def body_problem(name: str, body: LoopBody) -> ModuloProblem:
     used = {op.resource for op in body.ops}
     return ModuloProblem(
         name=name,
-        units=tuple(Unit(unit) for kind, unit in _UNITS.items() if kind in used),
+        units=tuple(MachineUnit(unit) for kind, unit in _UNITS.items() if kind in used),
         ops=tuple(
             Op(
                 describe_op(op, index),

@@ -23,14 +23,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Kind, Unit
+from pipeloom.judge.simulate.instruction import Kind, Track
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.show.segments import Segment, retired_by, segment_of_event, segments
 
 ISSUE, MATRIX, SYNC, LDS, GLOBAL = 1, 2, 3, 10, 40
 """Thread ids; LDS and global operations that overlap take the ids that follow."""
 _THREADS = {ISSUE: "issue", MATRIX: "matrix unit", SYNC: "waits and barriers"}
-_FLIGHTS = {Unit.LDS: (LDS, "LDS"), Unit.GLOBAL: (GLOBAL, "global memory")}
+_FLIGHTS = {Track.LDS: (LDS, "LDS"), Track.GLOBAL: (GLOBAL, "global memory")}
 COUNTER_PID = 1000
 """Not 0, which Perfetto takes for the idle process."""
 
@@ -90,7 +90,7 @@ def _slice(name: str, category: str, pid: int, tid: int, start: int, end: int, a
 
 def _lanes(found: Sequence[Segment]) -> Iterator[tuple[int, int]]:
     """Segment -> thread id, for what is in flight: the first thread that is free by then."""
-    busy: dict[tuple[int, Unit], list[int]] = {}
+    busy: dict[tuple[int, Track], list[int]] = {}
     for number, segment in enumerate(found):
         if segment.unit not in _FLIGHTS:
             continue
@@ -149,12 +149,12 @@ def _unit_rows(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) 
     for number, segment in enumerate(found):
         pid, args = _pid(segment.wave), {"iteration": segment.iteration}
         if number in flights:
-            category = "lds" if segment.unit is Unit.LDS else "global"
+            category = "lds" if segment.unit is Track.LDS else "global"
             tid = flights[number]
             yield _slice(segment.label, category, pid, tid, segment.start, segment.done, args)
-        elif segment.unit is Unit.SYNC:
+        elif segment.unit is Track.SYNC:
             yield _slice(segment.label, "sync", pid, SYNC, segment.ready, segment.free, args)
-        elif segment.unit is Unit.MATRIX:
+        elif segment.unit is Track.MATRIX:
             for index in segment.events:
                 event = trace.events[index]
                 end = event.start + issue_costs.matrix_cycles(trace.instruction(event))
@@ -178,7 +178,7 @@ def _flow_rows(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) 
 
 
 def _last_memory_event(trace: Trace, segment: Segment) -> int:
-    memory = (Unit.LDS, Unit.GLOBAL)
+    memory = (Track.LDS, Track.GLOBAL)
     return max(e for e in segment.events if trace.instruction(trace.events[e]).unit in memory)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeloom.judge.simulate.instruction import Kind
-from pipeloom.judge.simulate.trace import Phase, Trace
+from pipeloom.judge.simulate.trace import LoopPhase, Trace
 from pipeloom.judge.verify.findings import Verdict
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, tile_text
@@ -110,7 +110,7 @@ def instruction_row(
 
 def _row(name: str, trace: Trace, rows: Rows, *, trips: int = 1, **own: Any) -> Comparison:
     """What every trace tells, per trip; and what is the variant's own."""
-    stalls = [row for row in stalls_by_step(trace, rows) if row.phase is Phase.LOOP]
+    stalls = [row for row in stalls_by_step(trace, rows) if row.phase is LoopPhase.LOOP]
     per, top = max(trips, 1), "none"
     if stalls:
         worst = stalls[0]

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.issued import simulate
-from pipeloom.judge.simulate.trace import Phase, Trace
-from pipeloom.judge.verify.findings import Finding, Place, Status, Verdict
+from pipeloom.judge.simulate.trace import LoopPhase, Trace
+from pipeloom.judge.verify.findings import Finding, Status, StepPlace, Verdict
 from pipeloom.machine_code.written_lines import WrittenLine
 from pipeloom.program import Program, Work
 from pipeloom.show.cards import Card, speed_cards
@@ -311,7 +311,7 @@ def _finding(page: _Page, finding: Finding) -> list[Any]:
     ]
 
 
-def _place(page: _Page, place: Place | None) -> list[Any] | None:
+def _place(page: _Page, place: StepPlace | None) -> list[Any] | None:
     """Wave, entry or -1, iteration or null, words."""
     if place is None:
         return None
@@ -329,7 +329,7 @@ def stall_row(row: StepStall) -> list[Any]:
         round(row.worst, 1),
         row.cause.text,
         row.waited_for,
-        row.phase is Phase.LOOP,
+        row.phase is LoopPhase.LOOP,
     ]
 
 

@@ -12,14 +12,14 @@ from itertools import pairwise
 from typing import Any
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Kind, Unit
-from pipeloom.judge.simulate.trace import Cause, Phase, Trace
+from pipeloom.judge.simulate.instruction import Kind, Track
+from pipeloom.judge.simulate.trace import Cause, LoopPhase, Trace
 from pipeloom.program import Program
 from pipeloom.show.data_flow import LdsUse, lds_lanes, touches
 from pipeloom.show.segments import Rows, Segment, retired_by, row_of, segment_of_event, segments
 
 DEPTH_BUCKETS = 1200
-_KINDS = {Unit.MATRIX: 0, Unit.VALU: 6, Unit.LDS: 1, Unit.GLOBAL: 2, Unit.SCALAR: 5}
+_KINDS = {Track.MATRIX: 0, Track.VALU: 6, Track.LDS: 1, Track.GLOBAL: 2, Track.SCALAR: 5}
 WAIT, BARRIER = 3, 4
 """Colour codes of a segment: 0 MMA, 1 LDS, 2 global, 3 wait, 4 barrier, 5 scalar, 6 vector."""
 
@@ -73,7 +73,7 @@ def _touched(program: Program, trace: Trace, found: Sequence[Segment]) -> Iterat
             yield None
             continue
         at = (segment.wave, segment.section, segment.entry)
-        trip = segment.iteration if segment.phase is Phase.LOOP else seen[at]
+        trip = segment.iteration if segment.phase is LoopPhase.LOOP else seen[at]
         seen[at] += 1
         yield flows[segment.wave].get((segment.section, segment.entry, trip))
 
@@ -83,15 +83,15 @@ def _frames(trace: Trace, found: Sequence[Segment]) -> list[list[Any]]:
     marks = trace.marks[0]
     frames: list[list[Any]] = []
     for phase, begin, end in (
-        (Phase.PROLOGUE, 0, marks[0]),
-        (Phase.EPILOGUE, marks[-1], trace.total_cycles),
+        (LoopPhase.PROLOGUE, 0, marks[0]),
+        (LoopPhase.EPILOGUE, marks[-1], trace.total_cycles),
     ):
         mine = [s for s in found if s.wave == 0 and s.phase is phase and s.entry is not None]
         starts = {s.section: s.ready for s in reversed(mine)} or {phase.value: begin}
         names = sorted(starts, key=lambda name: starts[name])
         edges = [begin, *(starts[name] for name in names[1:]), end]
         frames += [[*span, name] for span, name in zip(pairwise(edges), names, strict=True)]
-        if phase is Phase.PROLOGUE:
+        if phase is LoopPhase.PROLOGUE:
             trips = range(trace.iterations)
             frames += [[marks[i], marks[i + 1], f"trip {i}"] for i in trips]
     return frames
@@ -99,13 +99,13 @@ def _frames(trace: Trace, found: Sequence[Segment]) -> list[list[Any]]:
 
 def _colour(trace: Trace, segment: Segment) -> int:
     last = trace.instruction(trace.events[segment.events[-1]])
-    kind = last.kind if segment.unit is Unit.SYNC else None
+    kind = last.kind if segment.unit is Track.SYNC else None
     if kind is Kind.WAIT:
         return WAIT
     if kind is Kind.BARRIER:
         return BARRIER
-    own = segment.entry is None and segment.unit is Unit.VALU
-    return _KINDS[Unit.SCALAR if own else segment.unit]
+    own = segment.entry is None and segment.unit is Track.VALU
+    return _KINDS[Track.SCALAR if own else segment.unit]
 
 
 def _segment_rows(
@@ -172,7 +172,7 @@ def _matrix_rows(trace: Trace, found: Sequence[Segment]) -> list[list[int]]:
     """SIMD, from, to, segment: runs in which the matrix unit never idles."""
     rows: list[list[int]] = []
     for number, segment in enumerate(found):
-        if segment.unit is not Unit.MATRIX:
+        if segment.unit is not Track.MATRIX:
             continue
         simd = trace.programs[segment.wave].simd
         run: list[int] = []

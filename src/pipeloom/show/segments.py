@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeloom.judge.simulate.instruction import Kind, Unit
-from pipeloom.judge.simulate.trace import Cause, Event, Phase, Trace
+from pipeloom.judge.simulate.instruction import Kind, Track
+from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase, Trace
 
 LOOP_OVERHEAD = "loop counter and branch"
 SETUP = "setup: addresses, accumulators"
 CONVERSION = "conversion of C"
 STORE = "store of C"
-_OWN = {Phase.PROLOGUE: SETUP, Phase.LOOP: LOOP_OVERHEAD, Phase.EPILOGUE: CONVERSION}
+_OWN = {LoopPhase.PROLOGUE: SETUP, LoopPhase.LOOP: LOOP_OVERHEAD, LoopPhase.EPILOGUE: CONVERSION}
 _ARITHMETIC = (Kind.SALU, Kind.BRANCH, Kind.VALU, Kind.TRANS, Kind.PACKED, Kind.NOP)
 _VM_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR, Kind.GLOBAL_STORE)
 _LGKM_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE, Kind.SCALAR_LOAD)
@@ -54,12 +54,12 @@ class Segment:
     """
 
     wave: int
-    phase: Phase
+    phase: LoopPhase
     section: str
     entry: int | None
     iteration: int
     label: str
-    unit: Unit
+    unit: Track
     ready: int
     start: int
     free: int
@@ -186,7 +186,7 @@ class StepStall:
     (``loop[12]``). ``worst`` is the wave that stood longest, ``mean`` the mean over all waves.
     """
 
-    phase: Phase
+    phase: LoopPhase
     row: int | None
     where: str
     label: str
@@ -202,17 +202,17 @@ def stalls_by_step(trace: Trace, listing: Rows) -> tuple[StepStall, ...]:
     An MFMA behind another in the matrix unit is work, not lost time, and does not count.
     """
     first, last = trace.steady_window
-    spent: dict[tuple[Phase, int | None, str], dict[int, float]] = {}
-    causes: dict[tuple[Phase, int | None, str], dict[tuple[Cause, str], int]] = {}
+    spent: dict[tuple[LoopPhase, int | None, str], dict[int, float]] = {}
+    causes: dict[tuple[LoopPhase, int | None, str], dict[tuple[Cause, str], int]] = {}
     for event in trace.events:
         phase = trace.phase(event)
-        outside = phase is Phase.LOOP and not first <= event.iteration < last
+        outside = phase is LoopPhase.LOOP and not first <= event.iteration < last
         if outside or not event.stall or event.cause is Cause.MATRIX_UNIT:
             continue
         row = row_of(trace, listing, event)
         key = (phase, row, _own_label(trace, event) if row is None else listing.label(row))
         by_wave = spent.setdefault(key, {})
-        weight = 1.0 / (last - first) if phase is Phase.LOOP else 1.0
+        weight = 1.0 / (last - first) if phase is LoopPhase.LOOP else 1.0
         by_wave[event.wave] = by_wave.get(event.wave, 0.0) + event.stall * weight
         reason = (event.cause, _source_name(trace, event))
         by_cause = causes.setdefault(key, {})
@@ -225,7 +225,7 @@ def stalls_by_step(trace: Trace, listing: Rows) -> tuple[StepStall, ...]:
         where = phase.value if row is None else listing.name(row)
         worst = max(by_wave.values())
         rows.append(StepStall(phase, row, where, label, mean, worst, cause, waited_for))
-    order = list(Phase)
+    order = list(LoopPhase)
     return tuple(
         sorted(rows, key=lambda r: (-r.mean, order.index(r.phase), -1 if r.row is None else r.row))
     )

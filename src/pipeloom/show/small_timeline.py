@@ -12,7 +12,7 @@ from html import escape
 from typing import NamedTuple
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Kind, Unit
+from pipeloom.judge.simulate.instruction import Kind, Track
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.show.segments import Segment, segments
 
@@ -32,11 +32,11 @@ _COLOURS = {
 }
 """Kind -> its name, and its colour in light and dark."""
 _UNITS = {
-    Unit.MATRIX: "mma",
-    Unit.VALU: "vector",
-    Unit.LDS: "lds",
-    Unit.GLOBAL: "global",
-    Unit.SCALAR: "scalar",
+    Track.MATRIX: "mma",
+    Track.VALU: "vector",
+    Track.LDS: "lds",
+    Track.GLOBAL: "global",
+    Track.SCALAR: "scalar",
 }
 
 
@@ -135,7 +135,7 @@ class _SimdLanes:
 
 
 def _kind(trace: Trace, segment: Segment) -> str:
-    if segment.unit is not Unit.SYNC:
+    if segment.unit is not Track.SYNC:
         return _UNITS[segment.unit]
     last = trace.instruction(trace.events[segment.events[-1]])
     return "barrier" if last.kind is Kind.BARRIER else "wait"

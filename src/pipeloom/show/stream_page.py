@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pipeloom.judge.simulate.trace import Phase, Trace
+from pipeloom.judge.simulate.trace import LoopPhase, Trace
 from pipeloom.show.cards import Card, speed_cards
 from pipeloom.show.comparison import Comparison, instruction_row
 from pipeloom.show.kernel_page import ROLES, instruction_page
@@ -49,7 +49,7 @@ def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
     trace, shown = _numbered(trace), _numbered(shown)
     rows = _StreamLoop(trace)
     stalls = stalls_by_step(trace, rows)
-    lost = {row.row: round(row.mean, 1) for row in reversed(stalls) if row.phase is Phase.LOOP}
+    lost = {row.row: round(row.mean, 1) for row in reversed(stalls) if row.phase is LoopPhase.LOOP}
     cycles = f"{trace.steady_cycles_per_iteration:.0f}"
     return instruction_page(
         trace,

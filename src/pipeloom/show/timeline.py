@@ -15,7 +15,7 @@ from rich.text import Text
 from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.instruction import Kind
-from pipeloom.judge.simulate.trace import Cause, Event, Phase, StallRow, Trace
+from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase, StallRow, Trace
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, no_loop_text
 from pipeloom.show.segments import StepStall, stalls_by_step
@@ -141,8 +141,8 @@ def _rows(trace: Trace, program: Program | None) -> list[tuple[str, float, float
 
 def _loop_first(rows: Sequence[StepStall]) -> list[StepStall]:
     """Lost time of the loop before that outside of it, of which only the worst."""
-    outside = [row for row in rows if row.phase is not Phase.LOOP]
-    return [*[row for row in rows if row.phase is Phase.LOOP][:OUTSIDE_FROM], *outside]
+    outside = [row for row in rows if row.phase is not LoopPhase.LOOP]
+    return [*[row for row in rows if row.phase is LoopPhase.LOOP][:OUTSIDE_FROM], *outside]
 
 
 def _waited_for(row: StallRow | StepStall) -> str:

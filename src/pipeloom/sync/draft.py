@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from pipeloom.errors import OrderError
 from pipeloom.program import Program, Space, Work
-from pipeloom.sync.flow import Demands, Ordering
+from pipeloom.sync.flow import Demands, OrderDemand
 from pipeloom.sync.replay import Bench
 from pipeloom.sync.script import Scripts, Sync
 from pipeloom.sync.strip import stripped
@@ -122,7 +122,7 @@ class _Draft:
                 for number, found in self._steps[walk.group][row]:
                     yield first + number, found
 
-    def _in_lds(self, run: Run, gates: Gates) -> Iterator[Ordering]:
+    def _in_lds(self, run: Run, gates: Gates) -> Iterator[OrderDemand]:
         """What must be filled, or read, everywhere before a step that touches LDS.
 
         All steps between the same two barriers ask for the same. Of what one queue counts, the last
@@ -148,9 +148,9 @@ class _Draft:
                 if gates.issue_epoch[first] >= epoch:
                     raise _unseparated(run.events[first].work, run.events[number].work)
                 self._needed.add(gates.by_group[group][epoch - 1].slot // 2)
-                yield Ordering(first, number, False)
+                yield OrderDemand(first, number, False)
 
-    def _in_registers(self, run: Run) -> Iterator[Ordering]:
+    def _in_registers(self, run: Run) -> Iterator[OrderDemand]:
         """The loads of a register before its first use; later ones find it done."""
         for walk in run.walks:
             pending: dict[Copy, list[int]] = {}
@@ -160,7 +160,7 @@ class _Draft:
                     if copy in fresh:
                         fresh.discard(copy)
                         for first in pending[copy]:
-                            yield Ordering(first, number, True)
+                            yield OrderDemand(first, number, True)
                 for copy in found.fills:
                     i, kept = run.events[number].iteration, pending.get(copy, ())
                     parts = [n for n in kept if run.events[n].iteration == i]

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from pipeloom.errors import OrderError
 from pipeloom.sync.script import Scripts
-from pipeloom.sync.touches import Touch, Touches, Value
-from pipeloom.sync.walk import Event, Run, Walk
+from pipeloom.sync.touches import StorageTouch, Touches, Value
+from pipeloom.sync.walk import Execution, Run, Walk
 
 
-class Ordering(NamedTuple):
+class OrderDemand(NamedTuple):
     """``first`` must have retired when ``second`` is issued, in the same wave or in others."""
 
     first: int
@@ -50,11 +50,11 @@ class Rivals(NamedTuple):
     cross_wave: bool
 
 
-class Access(NamedTuple):
+class LdsAccess(NamedTuple):
     """An event that touches LDS, and the value that is meant."""
 
     event: int
-    touch: Touch
+    touch: StorageTouch
     value: Value | None
 
     @property
@@ -63,7 +63,7 @@ class Access(NamedTuple):
         return -1 if self.value is None else self.value[1]
 
 
-Around = tuple[list[Access], list[Access]]
+Around = tuple[list[LdsAccess], list[LdsAccess]]
 """Of a group's writes, the last before those that a read means, and the first after the read."""
 
 
@@ -74,12 +74,12 @@ class Exchange:
     ``meant`` are the writes that it reads; ``around`` has those around them, by group.
     """
 
-    read: Access
-    meant: list[Access] = field(default_factory=list)
+    read: LdsAccess
+    meant: list[LdsAccess] = field(default_factory=list)
     around: list[Around] = field(default_factory=list)
     conflicts: list[OrderConflict] = field(default_factory=list)
 
-    def conflict(self, early: Access, late: Access, what: str) -> None:
+    def conflict(self, early: LdsAccess, late: LdsAccess, what: str) -> None:
         """Note that two stand the wrong way round."""
         self.conflicts.append(OrderConflict(early.event, late.event, what))
 
@@ -87,7 +87,7 @@ class Exchange:
 class Demands:
     """What one run asks for."""
 
-    def __init__(self, run: Run, orderings: Sequence[Ordering] = ()) -> None:
+    def __init__(self, run: Run, orderings: Sequence[OrderDemand] = ()) -> None:
         self.run = run
         self.orderings = orderings
 
@@ -100,8 +100,8 @@ class Flow(Demands):
         super().__init__(run)
         self._scripts, self._touches = scripts, touches
         self._values: dict[tuple[str, int | None], Value] = {}
-        self._overlapping: dict[tuple[tuple[str, int], int, int], list[list[Access]]] = {}
-        self._writes: dict[tuple[str, int], list[Access]] = {}
+        self._overlapping: dict[tuple[tuple[str, int], int, int], list[list[LdsAccess]]] = {}
+        self._writes: dict[tuple[str, int], list[LdsAccess]] = {}
         at = zip(run.groups, run.events, strict=True)
         self._sites = [touches.sites[group][event.gap] for group, event in at]
         self._sources: list[set[int]] = [set() for _ in run.events]
@@ -118,7 +118,7 @@ class Flow(Demands):
         self.conflicts = tuple({(c.early, c.late): c for c in found}.values())
         self.orderings = list(dict.fromkeys((*self._in_registers(), *self._in_lds())))
 
-    def _value(self, touch: Touch, number: int) -> Value | None:
+    def _value(self, touch: StorageTouch, number: int) -> Value | None:
         """What a touch of an event is meant to hold."""
         if touch.node is None:
             return None
@@ -134,19 +134,21 @@ class Flow(Demands):
             for kind in range(self._touches.kinds[walk.group]):
                 yield walk, kind
 
-    def _touching(self, walk: Walk, kind: int) -> Iterator[tuple[int, Touch, tuple[int, ...]]]:
+    def _touching(
+        self, walk: Walk, kind: int
+    ) -> Iterator[tuple[int, StorageTouch, tuple[int, ...]]]:
         """What a wave's events touch of registers, and the cells of that."""
         for number in walk.events:
             site = self._sites[number]
             for touch, cells in zip(site.registers, site.cells[kind], strict=True):
                 yield number, touch, cells
 
-    def _follow(self) -> list[tuple[int, int, Touch]]:
+    def _follow(self) -> list[tuple[int, int, StorageTouch]]:
         """Find the writes of registers that each event reads, and reads that no write precedes.
 
         Returns who uses what a copy brought: the copy, its user, the user's touch.
         """
-        used: list[tuple[int, int, Touch]] = []
+        used: list[tuple[int, int, StorageTouch]] = []
         sites, starts = self._sites, self._touches.starts
         for walk, kind in self._waves():
             held: dict[int, tuple[int, ...]] = {}
@@ -167,7 +169,7 @@ class Flow(Demands):
                         held[cell] = (number,) if sure else (*held.get(cell, ()), number)
         return used
 
-    def _lds(self, used: list[tuple[int, int, Touch]]) -> list[Access]:
+    def _lds(self, used: list[tuple[int, int, StorageTouch]]) -> list[LdsAccess]:
         """Note the writes of LDS by place; returns the reads."""
         wanted, moved = self._wanted(used), self._moved()
         reads = []
@@ -175,14 +177,14 @@ class Flow(Demands):
             for touch in site.lds:
                 value = self._value(touch, number)
                 if touch.writes:
-                    brought = Access(number, touch, moved.get(number, value))
+                    brought = LdsAccess(number, touch, moved.get(number, value))
                     self._writes.setdefault(touch.place, []).append(brought)
                 if touch.reads:
                     value = wanted.get(number, value) if site.work.is_copy else value
-                    reads.append(Access(number, touch, value))
+                    reads.append(LdsAccess(number, touch, value))
         return reads
 
-    def _wanted(self, used: list[tuple[int, int, Touch]]) -> dict[int, Value | None]:
+    def _wanted(self, used: list[tuple[int, int, StorageTouch]]) -> dict[int, Value | None]:
         """What the users of each copy take it for, where they agree: better than its own claim."""
         found: dict[int, set[Value | None]] = {}
         for writer, user, touch in sorted(used, key=itemgetter(1), reverse=True):
@@ -202,22 +204,22 @@ class Flow(Demands):
                     found[number] = value
         return found
 
-    def _others(self, read: Access) -> Iterable[list[Access]]:
+    def _others(self, read: LdsAccess) -> Iterable[list[LdsAccess]]:
         """All writes of the bytes that an event reads, by group; its own is none of them."""
         own = read.event if any(touch.writes for touch in self._sites[read.event].lds) else -1
         key = (read.touch.place, read.touch.shape, own)
         if key not in self._overlapping:
-            by_group: dict[int, list[Access]] = {}
+            by_group: dict[int, list[LdsAccess]] = {}
             for write in self._writes.get(read.touch.place, ()):
                 if write.event != own and any(self._touches.related(write.touch, read.touch)[:2]):
                     by_group.setdefault(write.touch.group, []).append(write)
             self._overlapping[key] = list(by_group.values())
         return self._overlapping[key]
 
-    def _is_meant(self, write: Access, read: Access) -> bool:
+    def _is_meant(self, write: LdsAccess, read: LdsAccess) -> bool:
         return write.value == read.value and self._touches.related(write.touch, read.touch)[2]
 
-    def _exchange(self, read: Access) -> Exchange:
+    def _exchange(self, read: LdsAccess) -> Exchange:
         """What a read asks for."""
         found = Exchange(read)
         for writes in self._others(read):
@@ -226,7 +228,7 @@ class Flow(Demands):
             found.around.append(around)
         return found
 
-    def _among(self, found: Exchange, writes: list[Access], meant: list[int]) -> Around:
+    def _among(self, found: Exchange, writes: list[LdsAccess], meant: list[int]) -> Around:
         """Add the writes of one group that are ``meant``, and return those around them."""
         read, scripts, walks = found.read, self._scripts.script_of, self.run.walks
         mine, theirs = read.touch.group, writes[0].touch.group
@@ -251,7 +253,7 @@ class Flow(Demands):
             return [], []
         return writes[max(0, first - 1) : first], self._first(newer, read)
 
-    def _strangers(self, found: Exchange, writes: list[Access]) -> Around:
+    def _strangers(self, found: Exchange, writes: list[LdsAccess]) -> Around:
         """Writes of a group that never writes what the read means: generations decide."""
         read = found.read
         older = [w for w in writes if w.age <= read.age]
@@ -265,12 +267,12 @@ class Flow(Demands):
                     found.conflict(write, read, "it writes a newer generation too early")
         return older[-1:], self._first(newer, read)
 
-    def _first(self, newer: Iterable[Access], read: Access) -> list[Access]:
+    def _first(self, newer: Iterable[LdsAccess], read: LdsAccess) -> list[LdsAccess]:
         """The first of a group's writes that the read's own wave makes, and that others make.
 
         Whoever issues a later one has issued these before.
         """
-        chosen: dict[int, Access] = {}
+        chosen: dict[int, LdsAccess] = {}
         for write in newer:
             for kind, applies in enumerate(self._touches.related(write.touch, read.touch)[:2]):
                 if applies:
@@ -293,24 +295,24 @@ class Flow(Demands):
                 stack += meant.get(number, ())
         return live
 
-    def _in_registers(self) -> Iterator[Ordering]:
+    def _in_registers(self) -> Iterator[OrderDemand]:
         """A load before its users, live or not, and before a live write of the same registers."""
         places = self.run.places
         for number, sources in enumerate(self._sources):
             for source in sorted(sources):
                 if places[source] >= 0:
-                    yield Ordering(source, number, True)
+                    yield OrderDemand(source, number, True)
         for walk, kind in self._waves():
             flying: dict[int, list[int]] = {}
             for number, touch, cells in self._touching(walk, kind):
                 for cell in cells if touch.writes else ():
                     for load in flying.pop(cell, ()) if self._live[number] else ():
                         if load != number:
-                            yield Ordering(load, number, True)
+                            yield OrderDemand(load, number, True)
                     if places[number] >= 0:
                         flying.setdefault(cell, []).append(number)
 
-    def _in_lds(self) -> Iterator[Ordering]:
+    def _in_lds(self) -> Iterator[OrderDemand]:
         known: set[tuple[int, ...]] = set()
         for exchange in self._exchanges:
             read, meant = exchange.read, exchange.meant
@@ -325,12 +327,12 @@ class Flow(Demands):
             for write in meant:
                 yield from self._ordered(write, read)
 
-    def _ordered(self, first: Access, second: Access) -> Iterator[Ordering]:
+    def _ordered(self, first: LdsAccess, second: LdsAccess) -> Iterator[OrderDemand]:
         same, cross, _ = self._touches.related(first.touch, second.touch)
         if same and self.run.places[first.event] >= 0:
-            yield Ordering(first.event, second.event, True)
+            yield OrderDemand(first.event, second.event, True)
         if cross:
-            yield Ordering(first.event, second.event, False)
+            yield OrderDemand(first.event, second.event, False)
 
     @cached_property
     def kept(self) -> set[tuple[int, int]]:
@@ -372,14 +374,14 @@ class Flow(Demands):
             )
 
 
-def _unset(scripts: Scripts, event: Event, name: str) -> OrderError:
+def _unset(scripts: Scripts, event: Execution, name: str) -> OrderError:
     return OrderError(
         f"{describe(scripts, event)} reads registers {name} before anything loads them",
         hint="load them first; no synchronisation can repair this",
     )
 
 
-def describe(scripts: Scripts, event: Event) -> str:
+def describe(scripts: Scripts, event: Execution) -> str:
     """``loop[3] read A0 of iteration 2``, by its place in the section that was given."""
     s, r, p = scripts.places[event.gap]
     row = scripts.scripts[s].rows[r]

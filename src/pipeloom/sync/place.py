@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.program import NodeKind
-from pipeloom.sync.flow import Demands, Ordering, describe
+from pipeloom.sync.flow import Demands, OrderDemand, describe
 from pipeloom.sync.levels import Counts, Distance, line_barriers, loop_barriers
 from pipeloom.sync.quality import quality
-from pipeloom.sync.replay import Bench, Replay
+from pipeloom.sync.replay import Bench, WalkReplay
 from pipeloom.sync.script import Scripts, Sync
-from pipeloom.sync.walk import Event, Gate
+from pipeloom.sync.walk import Execution, Gate
 
 
 def place_synchronisation(bench: Bench, barrier_gaps: Mapping[str, Sequence[int]]) -> Sync:
@@ -90,10 +90,10 @@ def _put(sync: Sync, counts: Counts) -> None:
         sync.set_barriers(gap, count)
 
 
-def _crossings(bench: Bench, sync: Sync) -> Iterator[tuple[Demands, Replay, Ordering]]:
+def _crossings(bench: Bench, sync: Sync) -> Iterator[tuple[Demands, WalkReplay, OrderDemand]]:
     """Every demand between waves, under ``sync``."""
     for flow in bench.flows:
-        replay = Replay(flow.run, sync)
+        replay = WalkReplay(flow.run, sync)
         for ordering in flow.orderings:
             if not ordering.same_wave:
                 yield flow, replay, ordering
@@ -101,7 +101,7 @@ def _crossings(bench: Bench, sync: Sync) -> Iterator[tuple[Demands, Replay, Orde
 
 def _in_loop(bench: Bench, row: int) -> Counts:
     scripts = bench.scripts
-    demanded: dict[Distance, tuple[Event, Event]] = {}
+    demanded: dict[Distance, tuple[Execution, Execution]] = {}
     loads: dict[Distance, None] = {}
     for flow, replay, ordering in _crossings(bench, Sync()):
         first, second = (flow.run.events[n] for n in ordering[:2])
@@ -121,7 +121,7 @@ def _in_loop(bench: Bench, row: int) -> Counts:
     return counts
 
 
-def _from_memory(scripts: Scripts, event: Event) -> bool:
+def _from_memory(scripts: Scripts, event: Execution) -> bool:
     meaning = scripts.program.meaning
     return event.work.counter is not None and any(
         a.resource in meaning and meaning[a.resource].kind in (NodeKind.STREAM, NodeKind.RESIDENT)
@@ -138,7 +138,7 @@ def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
     gaps = [scripts.gaps(s, row) for s in range(len(scripts.scripts))]
     loop_next = row + 1 < len(scripts.scripts[0].rows) and scripts.scripts[0].rows[row + 1].loops
     floors: dict[tuple[int, int], None] = {}
-    demanded: dict[Distance, tuple[Event, Event]] = {}
+    demanded: dict[Distance, tuple[Execution, Execution]] = {}
     for flow, replay, ordering in _crossings(bench, sync):
         first, second = (flow.run.events[n] for n in ordering[:2])
         if first.row > row or second.row < row:
@@ -167,7 +167,7 @@ def _entered(scripts: Scripts, gates: Sequence[Gate], row: int) -> int:
     return sum(scripts.places[gate.slot // 2][1] < row for gate in gates)
 
 
-def _hopeless(scripts: Scripts, first: Event, second: Event) -> OrderError:
+def _hopeless(scripts: Scripts, first: Execution, second: Execution) -> OrderError:
     return OrderError(
         f"no barriers can order {describe(scripts, first)} before {describe(scripts, second)}",
         hint="the groups wait for each other in a circle: let one run further ahead, or give the "

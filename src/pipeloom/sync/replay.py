@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pipeloom.sync.flow import Demands, Ordering
+from pipeloom.sync.flow import Demands, OrderDemand
 from pipeloom.sync.script import Scripts, Sync
 from pipeloom.sync.walk import Gates, Run, Walk
 
@@ -22,7 +22,7 @@ Options = frozenset[tuple[int, int]]
 Rows = set[tuple[int, int]]
 
 
-class Replay:
+class WalkReplay:
     """A run under ``sync``: by event, issue and retirement, as position and as epoch."""
 
     def __init__(self, run: Run, sync: Sync) -> None:
@@ -43,7 +43,7 @@ class Replay:
                         self.retire_epoch[event] = gates.epoch(walk.group, position, slot)
                     done = gone
 
-    def meets(self, ordering: Ordering) -> bool:
+    def meets(self, ordering: OrderDemand) -> bool:
         """Whether a demand is met."""
         first, second, same_wave = ordering
         if same_wave:
@@ -83,14 +83,14 @@ class Bench:
         """Whether every demand is met."""
         # the longest run is the likeliest to object
         for flow, crucial in zip(reversed(self.flows), reversed(self._crucial), strict=True):
-            if not all(map(Replay(flow.run, sync).meets, crucial)):
+            if not all(map(WalkReplay(flow.run, sync).meets, crucial)):
                 return False
         return True
 
-    def unmet(self, sync: Sync) -> Iterator[tuple[Demands, Ordering, Due | None]]:
+    def unmet(self, sync: Sync) -> Iterator[tuple[Demands, OrderDemand, Due | None]]:
         """The demands that are not met, and where a wait would meet them, if any would."""
         for flow in self.flows:
-            replay = Replay(flow.run, sync)
+            replay = WalkReplay(flow.run, sync)
             for ordering in flow.orderings:
                 if not replay.meets(ordering):
                     due = _due(flow.run, replay.gates, ordering)
@@ -195,7 +195,7 @@ class Bench:
 
     @staticmethod
     def _meeting(
-        run: Run, gates: Gates, ordering: Ordering, slots: Iterable[int]
+        run: Run, gates: Gates, ordering: OrderDemand, slots: Iterable[int]
     ) -> Iterator[tuple[int, int]]:
         first, second, same_wave = ordering
         walk, queue = run.walk(first), run.queue(first)
@@ -214,7 +214,7 @@ class Bench:
                     break
 
 
-def _due(run: Run, gates: Gates, ordering: Ordering) -> Due | None:
+def _due(run: Run, gates: Gates, ordering: OrderDemand) -> Due | None:
     """Where a wait would meet a demand: as late as possible; None if no wait would."""
     first, second, same_wave = ordering
     if same_wave:
@@ -225,7 +225,7 @@ def _due(run: Run, gates: Gates, ordering: Ordering) -> Due | None:
     return Due(*passed[epoch - 1][:2])
 
 
-def _crucial(flow: Demands) -> list[Ordering]:
+def _crucial(flow: Demands) -> list[OrderDemand]:
     """Demands that imply all others: events are issued, and those of a counter retire, in order."""
     run = flow.run
     tight: dict[tuple[int, str | None, int, bool], dict[int, int]] = {}
@@ -239,5 +239,5 @@ def _crucial(flow: Demands) -> list[Ordering]:
         for first in sorted(seconds, reverse=True):
             if seconds[first] < least:
                 least = seconds[first]
-                found.append(Ordering(first, least, same_wave))
+                found.append(OrderDemand(first, least, same_wave))
     return found

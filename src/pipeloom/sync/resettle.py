@@ -23,7 +23,7 @@ from pipeloom.program import Step, Work
 from pipeloom.sync.flow import Flow
 from pipeloom.sync.script import Around, Doing, Item, Kept, Place, Row
 from pipeloom.sync.study import Study
-from pipeloom.sync.walk import Event
+from pipeloom.sync.walk import Execution
 
 FAR = 1 << 40
 
@@ -143,7 +143,7 @@ def _bounds(study: Study, found: Flow, loop_only: bool) -> Iterator[tuple[Place,
         yield scripts.places[run.events[number].gap], bounds
 
 
-def _in_one_loop(study: Study, read: Event, write: Event) -> bool:
+def _in_one_loop(study: Study, read: Execution, write: Execution) -> bool:
     return read.row == write.row and study.scripts.scripts[0].rows[read.row].loops
 
 

@@ -24,7 +24,7 @@ Claim = tuple[Access, str | None, bool, bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Touch:
+class StorageTouch:
     """An access of a group's step to storage; ``node`` is whose value it is meant to hold.
 
     ``place`` is the resource and its copy; ``boxes`` has one entry for all waves, or one per wave.
@@ -46,7 +46,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class StepTouches:
     """A step of a group: its touches of registers and of LDS, reads first.
 
     ``stores`` says whether it writes an output; ``cells`` has, for every kind of wave, the cells of
@@ -54,8 +54,8 @@ class Site:
     """
 
     work: Work
-    registers: tuple[Touch, ...]
-    lds: tuple[Touch, ...]
+    registers: tuple[StorageTouch, ...]
+    lds: tuple[StorageTouch, ...]
     stores: bool
     cells: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Touches:
         program = scripts.program
         self.meaning = program.meaning
         self.starts = {r.name: r.start for r in program.resources}
-        self.sites: list[dict[int, Site]] = []
+        self.sites: list[dict[int, StepTouches]] = []
         self.kinds: list[int] = []
         self._types = {r.name: r for r in program.resources}
         self._sizes = [len(group.waves) for group in program.groups]
@@ -81,8 +81,8 @@ class Touches:
             self.kinds.append(_cut(list(sites.values())))
             self.sites.append(sites)
 
-    def _site(self, group: int, work: Work) -> Site:
-        found: dict[bool, list[Touch]] = {False: [], True: []}
+    def _site(self, group: int, work: Work) -> StepTouches:
+        found: dict[bool, list[StorageTouch]] = {False: [], True: []}
         for access, node, reads, writes in _claims(self.meaning, work):
             touched = self._types.get(access.resource)
             if touched is not None:  # else it is global memory
@@ -91,14 +91,14 @@ class Touches:
                 parts = _parts(self.meaning, work, node) if is_lds else ()
                 shape = self._shapes.setdefault((group, boxes, parts), len(self._shapes))
                 place = (access.resource, access.copy)
-                touch = Touch(self._count, group, place, boxes, node, shape, reads, writes)
+                touch = StorageTouch(self._count, group, place, boxes, node, shape, reads, writes)
                 found[is_lds].append(touch)
                 self._count += 1
         outputs = (a.resource for a in work.writes if a.resource in self.meaning)
         stores = any(self.meaning[name].kind is NodeKind.OUTPUT for name in outputs)
-        return Site(work, tuple(found[False]), tuple(found[True]), stores)
+        return StepTouches(work, tuple(found[False]), tuple(found[True]), stores)
 
-    def related(self, a: Touch, b: Touch) -> tuple[bool, bool, bool]:
+    def related(self, a: StorageTouch, b: StorageTouch) -> tuple[bool, bool, bool]:
         """Whether two touches of one place overlap in one wave, in two different ones, and in parts
         of a value."""
         key = (a.shape, b.shape)
@@ -151,7 +151,7 @@ def _at(boxes: Sequence[Box], wave: int) -> Box:
     return boxes[wave] if len(boxes) > 1 else boxes[0]
 
 
-def _cut(sites: Sequence[Site]) -> int:
+def _cut(sites: Sequence[StepTouches]) -> int:
     """Give the sites of a group their cells, for one wave of each kind that uses other boxes.
 
     Returns how many kinds there are.
@@ -168,7 +168,7 @@ def _cut(sites: Sequence[Site]) -> int:
     return len(kinds)
 
 
-def _cells(touches: Sequence[Touch], wave: int) -> dict[int, tuple[int, ...]]:
+def _cells(touches: Sequence[StorageTouch], wave: int) -> dict[int, tuple[int, ...]]:
     """The cells of each touch, by number, in one wave."""
     boxes = dict.fromkeys((touch.place, touch.box(wave)) for touch in touches)
     cuts: dict[tuple[str, int], list[set[int]]] = {}

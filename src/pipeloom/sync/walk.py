@@ -23,7 +23,7 @@ FEWEST = 4
 """Trip counts examined of each loop at least: every kind of neighbourhood. The proof does all."""
 
 
-class Event(NamedTuple):
+class Execution(NamedTuple):
     """One execution of a work step: where it stands, and the iteration that it serves."""
 
     work: Work
@@ -120,7 +120,7 @@ class Gates:
         return bisect_left(self.by_group[group], (position, slot))
 
 
-Passes = dict[tuple[int, int, int | None, int], list[Event]]
+Passes = dict[tuple[int, int, int | None, int], list[Execution]]
 """The events of a pass, which runs share: by group, row, trip and first iteration."""
 
 
@@ -133,7 +133,7 @@ class Run:
     def __init__(self, scripts: Scripts, trips: dict[str, int], passes: Passes) -> None:
         self.trips = trips
         self.iterations = scripts.program.iterations.at(trips)
-        self.events: list[Event] = []
+        self.events: list[Execution] = []
         self.groups: list[int] = []
         self.issue: list[int] = []
         self.places: list[int] = []
@@ -156,7 +156,7 @@ class Run:
                 found = passes.get((group, r, trip, base))
                 if found is None:
                     found = passes[group, r, trip, base] = [
-                        Event(work, r, gap, trip or 0, _plus(base, work.iteration))
+                        Execution(work, r, gap, trip or 0, _plus(base, work.iteration))
                         for gap, work in scripts.works(group, r)
                     ]
                 self.events += found

@@ -10,12 +10,12 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.cli.main import main
-from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+from pipeloom.order.modulo import Edge, MachineUnit, ModuloProblem, Op, Reservation
 from tests.unit.cli.ran import ran
 
 DOT = ModuloProblem(
     name="dot",
-    units=(Unit("mem", 1), Unit("mfma", 1), Unit("ports", 2)),
+    units=(MachineUnit("mem", 1), MachineUnit("mfma", 1), MachineUnit("ports", 2)),
     ops=(
         Op("load", 8, (Reservation("mem", 2), Reservation("ports", 1)), load=True),
         Op("mma", 4, (Reservation("mfma", 4),)),

@@ -9,7 +9,7 @@ from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
-from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+from pipeloom.order.modulo import Edge, MachineUnit, ModuloProblem, Op, Reservation
 from tests.unit.order.test_arrange import assert_computes
 
 
@@ -28,7 +28,9 @@ def test_loads_begin_at_once_and_each_op_as_soon_as_it_can() -> None:
     uses = {"load": ("memory", 4), "sum": ("vector", 2), "scaled": ("vector", 2)}
     ops = [Op(name, uses=(Reservation(*use),), load=name == "load") for name, use in uses.items()]
     edges = (Edge(0, 1, 20), Edge(1, 2, 9))
-    found = in_order(ModuloProblem("three", (Unit("memory"), Unit("vector")), tuple(ops), edges))
+    found = in_order(
+        ModuloProblem("three", (MachineUnit("memory"), MachineUnit("vector")), tuple(ops), edges)
+    )
     assert found.starts[0] == 0
     assert found.starts[2] - found.starts[1] == 9
     assert found.starts[1] - found.ii == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.simulate import Instruction, WaveProgram, simulate_programs
+from pipeloom.judge.simulate import WaveOp, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.issued import LOOP_END, SKIPPED
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.program.costs import (
@@ -43,7 +43,7 @@ def test_cycles_of_every_unit(issue: Issue, cost: Cost) -> None:
     assert total_cost([issue], GFX950) == cost
 
 
-def held(*instructions: Instruction) -> int:
+def held(*instructions: WaveOp) -> int:
     """Cycles for which a wave that is alone issues them."""
     trace = simulate_programs([WaveProgram(0, instructions)], GFX950, 1)
     return max(event.free for event in trace.events)
@@ -55,7 +55,7 @@ def test_branches_cost_what_the_simulator_takes() -> None:
 
 
 def test_a_barrier_is_dear_for_a_wave_that_is_alone() -> None:
-    assert barrier_cycles(GFX950, 1) == held(Instruction.barrier()) == 16
+    assert barrier_cycles(GFX950, 1) == held(WaveOp.barrier()) == 16
     assert barrier_cycles(GFX950, 2) == 1
 
 

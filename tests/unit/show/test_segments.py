@@ -9,9 +9,8 @@ import pytest
 from pipeloom import build_schedule
 from pipeloom.drive.programs import as_program
 from pipeloom.judge.simulate import Trace, simulate, simulate_programs
-from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
-from pipeloom.judge.simulate.trace import Cause
-from pipeloom.judge.simulate.trace import Phase as TracePhase
+from pipeloom.judge.simulate.instruction import Kind, WaveOp, WaveProgram
+from pipeloom.judge.simulate.trace import Cause, LoopPhase
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Program, Work
 from pipeloom.show.data_flow import lds_lanes, touches
@@ -68,22 +67,22 @@ def test_every_step_has_one_segment_per_wave_and_trip(program: Program, trace: T
         assert all(len(s.events) == 16 for s in mine)
 
 
-def _wave(*loop: Instruction) -> Trace:
+def _wave(*loop: WaveOp) -> Trace:
     return simulate_programs((WaveProgram(simd=0, loop=loop),), target_for("gfx950"), 1)
 
 
 def test_a_wait_retires_all_but_the_newest() -> None:
-    load = Instruction.global_load(16, to_lds=True)
-    read = Instruction.lds_read(16)
+    load = WaveOp.global_load(16, to_lds=True)
+    read = WaveOp.lds_read(16)
     trace = _wave(
         load,
         load,
         read,
         load,
-        Instruction.wait(vm=1),
-        Instruction.wait(lgkm=0),
-        Instruction.wait(vm=1),
-        Instruction.wait(vm=0),
+        WaveOp.wait(vm=1),
+        WaveOp.wait(lgkm=0),
+        WaveOp.wait(vm=1),
+        WaveOp.wait(vm=0),
     )
     waits = [n for n, e in enumerate(trace.events) if trace.instruction(e).kind is Kind.WAIT]
     found = retired_by(trace)
@@ -104,7 +103,7 @@ def test_stalls_add_up(program: Program, trace: Trace) -> None:
         for e in trace.events
         if first <= e.iteration < last and e.cause is not Cause.MATRIX_UNIT
     )
-    found = sum(row.mean for row in rows if row.phase is TracePhase.LOOP) * len(trace.programs)
+    found = sum(row.mean for row in rows if row.phase is LoopPhase.LOOP) * len(trace.programs)
     assert found == pytest.approx(expected)
     assert all(row.worst >= row.mean > 0 for row in rows)
     assert [r.mean for r in rows] == sorted((r.mean for r in rows), reverse=True)

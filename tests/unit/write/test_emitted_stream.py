@@ -16,7 +16,7 @@ from pipeloom.drive.programs import simulate
 from pipeloom.drive.timing_files import time_start
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import decode_kernel
-from pipeloom.judge.simulate import Instruction, Kind
+from pipeloom.judge.simulate import Kind, WaveOp
 from pipeloom.judge.simulate.issued import wave_programs
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.mnemonics import Pipe
@@ -51,7 +51,7 @@ OF_THE_SCHEDULE = (
 )
 
 
-def _counts(instructions: tuple[Instruction, ...]) -> dict[Kind, int]:
+def _counts(instructions: tuple[WaveOp, ...]) -> dict[Kind, int]:
     issued = Counter(i.kind for i in instructions)
     return {kind: issued[kind] for kind in OF_THE_SCHEDULE}
 

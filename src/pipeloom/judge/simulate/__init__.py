@@ -10,23 +10,23 @@ from __future__ import annotations
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.estimate import Estimate, estimate_gemm
-from pipeloom.judge.simulate.instruction import Instruction, Kind, Unit, WaveProgram
+from pipeloom.judge.simulate.instruction import Kind, Track, WaveOp, WaveProgram
 from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.simulate.run_stream import simulate_stream
 from pipeloom.judge.simulate.stream import StreamError, parse_stream
-from pipeloom.judge.simulate.trace import Cause, Event, Phase, StallRow, Trace
+from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase, StallRow, Trace
 
 __all__ = [
     "Cause",
     "Estimate",
     "Event",
-    "Instruction",
     "Kind",
-    "Phase",
+    "LoopPhase",
     "StallRow",
     "StreamError",
     "Trace",
-    "Unit",
+    "Track",
+    "WaveOp",
     "WaveProgram",
     "bank_conflict",
     "estimate_gemm",

@@ -34,7 +34,7 @@ from itertools import chain
 from pipeloom.checks import check_instance, check_int, check_number
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.judge.simulate.instruction import Kind, WaveOp, WaveProgram
 from pipeloom.judge.simulate.trace import Cause, Event, Trace
 from pipeloom.judge.simulate.units import (
     Earliest,
@@ -44,8 +44,8 @@ from pipeloom.judge.simulate.units import (
     Op,
     ScalarUnit,
     Simd,
+    SimulatedWave,
     VectorUnits,
-    Wave,
 )
 from pipeloom.machine.target import Target, Traffic
 from pipeloom.program.costs import barrier_cycles
@@ -55,8 +55,8 @@ MAX_JITTER = 10.0
 
 _NO_COUNT = 1 << 30
 
-_AskEarliest = Callable[[Wave, Op, int], Earliest]
-_DoIssue = Callable[[Wave, Op, int, int], Issued]
+_AskEarliest = Callable[[SimulatedWave, Op, int], Earliest]
+_DoIssue = Callable[[SimulatedWave, Op, int, int], Issued]
 
 
 def simulate_programs(
@@ -75,7 +75,7 @@ def simulate_programs(
     always give the same trace.
     """
     check_run(programs, machine, iterations, jitter, seed)
-    return Run(tuple(programs), machine, iterations, jitter, seed).run()
+    return Simulator(tuple(programs), machine, iterations, jitter, seed).run()
 
 
 def check_run(
@@ -122,7 +122,7 @@ def check_run(
 _Numbers = tuple[int, int, int, int, float, int]
 
 
-def lower(instruction: Instruction, machine: Target, values: dict[str, int]) -> Op:
+def lower(instruction: WaveOp, machine: Target, values: dict[str, int]) -> Op:
     """The instruction as numbers; units.py documents the fields of each opcode at ``issue``.
 
     ``values`` numbers the values of a wave; new ones are entered.
@@ -130,9 +130,7 @@ def lower(instruction: Instruction, machine: Target, values: dict[str, int]) -> 
     return _bound(instruction, machine, values, _numbers(instruction, machine))
 
 
-def _bound(
-    instruction: Instruction, machine: Target, values: dict[str, int], numbers: _Numbers
-) -> Op:
+def _bound(instruction: WaveOp, machine: Target, values: dict[str, int], numbers: _Numbers) -> Op:
     """``numbers`` with the values that the instruction needs and gives."""
     onto = () if instruction.chain is None else (instruction.chain,)
     needs = tuple(values.setdefault(v, len(values)) for v in (*onto, *instruction.needs))
@@ -147,7 +145,7 @@ def _bound(
     return (*numbers, needs, gives, late)
 
 
-def _lowered(parts: tuple[tuple[Instruction, ...], ...], machine: Target) -> list[Op]:
+def _lowered(parts: tuple[tuple[WaveOp, ...], ...], machine: Target) -> list[Op]:
     values: dict[str, int] = {}
     numbers: dict[object, _Numbers] = {}  # many instructions, few kinds of them
     found = []
@@ -161,7 +159,7 @@ def _lowered(parts: tuple[tuple[Instruction, ...], ...], machine: Target) -> lis
     return found
 
 
-def _numbers(instruction: Instruction, machine: Target) -> _Numbers:
+def _numbers(instruction: WaveOp, machine: Target) -> _Numbers:
     kind = instruction.kind
     code = int(kind)
     cost = issue_costs.cost(instruction, machine)
@@ -189,20 +187,20 @@ def _numbers(instruction: Instruction, machine: Target) -> _Numbers:
     return (code, issue, instruction.amount, 0, 0.0, 0)
 
 
-def _earliest_scalar(wave: Wave, op: Op, now: int) -> Earliest:
+def _earliest_scalar(wave: SimulatedWave, op: Op, now: int) -> Earliest:
     return now, Cause.NONE, -1
 
 
-def _issue_scalar(wave: Wave, op: Op, now: int, event: int) -> Issued:
+def _issue_scalar(wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
     return now + op[1], now + op[1]
 
 
-def _issue_set_prio(wave: Wave, op: Op, now: int, event: int) -> Issued:
+def _issue_set_prio(wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
     wave.priority = op[2]
     return now + op[1], now + op[1]
 
 
-def _earliest_wait(wave: Wave, op: Op, now: int) -> Earliest:
+def _earliest_wait(wave: SimulatedWave, op: Op, now: int) -> Earliest:
     start, cause, source = now, Cause.NONE, -1
     vm, lgkm = op[1], op[2]
     if len(wave.vm) > vm and wave.vm[-1 - vm] > start:
@@ -212,11 +210,11 @@ def _earliest_wait(wave: Wave, op: Op, now: int) -> Earliest:
     return start, cause, source
 
 
-def _issue_wait(wave: Wave, op: Op, now: int, event: int) -> Issued:
+def _issue_wait(wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
     return now + op[3], now
 
 
-class Run:
+class Simulator:
     """One simulation: the waves, the units and the queue of what happens next.
 
     Events are plain tuples, in the order of ``Event``'s fields, until somebody asks for a trace.
@@ -239,10 +237,10 @@ class Run:
         self.memory = GlobalPath(machine, jitter, seed)
         self.waves = self._waves()
         # (wave, event, arrival) of the waves standing at the barrier.
-        self.standing: list[tuple[Wave, int, int]] = []
+        self.standing: list[tuple[SimulatedWave, int, int]] = []
         self.stopped = False
 
-    def _waves(self) -> list[Wave]:
+    def _waves(self) -> list[SimulatedWave]:
         machine = self.machine
         simds = [Simd() for _ in range(machine.simds.value)]
         waves = []
@@ -251,7 +249,7 @@ class Run:
             residents = sum(other.simd == program.simd for other in self.programs)
             wake = barrier_cycles(machine, residents)
             age = sum(other.simd == program.simd for other in self.programs[:number])
-            wave = Wave(number, program.simd, simds[program.simd], wake, age)
+            wave = SimulatedWave(number, program.simd, simds[program.simd], wake, age)
             parts = (program.prologue, program.loop, program.epilogue)
             ops = known.get(key := tuple(map(id, parts)))
             wave.ops = known[key] = _lowered(parts, machine) if ops is None else ops
@@ -303,7 +301,7 @@ class Run:
             self._go_on(wave, 0)
         self._drain_heap()
 
-    def trip_begins(self, wave: Wave, now: int) -> None:
+    def trip_begins(self, wave: SimulatedWave, now: int) -> None:
         """A wave is ready for another trip, or for what follows the loop; may stop the run."""
 
     def _drain_heap(self) -> None:
@@ -343,7 +341,7 @@ class Run:
             wave.at += 1
             self._go_on(wave, free)
 
-    def _go_on(self, wave: Wave, now: int) -> None:
+    def _go_on(self, wave: SimulatedWave, now: int) -> None:
         """Queue the wave's next instruction, stepping over loop boundaries; or end the wave."""
         wave.ready = now
         if wave.at == wave.loop_start and wave.iteration == -1:
@@ -365,7 +363,7 @@ class Run:
         wave.ended_at = now
         self._release_if_complete()
 
-    def _arrive(self, wave: Wave, now: int) -> None:
+    def _arrive(self, wave: SimulatedWave, now: int) -> None:
         """The wave stands at its barrier; its event is completed on release."""
         self.standing.append((wave, len(self.events), now))
         self.events.append(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Product, fastest, predict
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, ProductSizes, fastest, predict
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.machine.target import Target
 
@@ -57,7 +57,7 @@ def traced_cost(trace: Trace, least: int, step: int, stored: float) -> BlockCost
 
 
 def estimate_gemm(
-    machine: Target, problem: Product, block: Block, cost: BlockCost, *, stored: bool = False
+    machine: Target, problem: ProductSizes, block: Block, cost: BlockCost, *, stored: bool = False
 ) -> Estimate:
     """TFLOPS of a problem from the cost of one block, at the clock that the power allows.
 

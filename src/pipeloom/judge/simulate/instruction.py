@@ -1,14 +1,14 @@
 """What a wave issues: a typed instruction stream.
 
-The engine knows no assembly. It runs ``WaveProgram``s: three lists of ``Instruction`` (prologue,
+The engine knows no assembly. It runs ``WaveProgram``s: three lists of ``WaveOp`` (prologue,
 loop, epilogue) on a given SIMD. Everything that puts work on the machine, be it a text stream, a
 compiled schedule or an emitted kernel, becomes such lists first. Example, one wave that reads a
 fragment, waits for it and multiplies::
 
     loop = (
-        Instruction.lds_read(16, label="A0"),
-        Instruction.wait(lgkm=0),
-        Instruction.mfma(machine.matrix_op("16x16x32_f16")),
+        WaveOp.lds_read(16, label="A0"),
+        WaveOp.wait(lgkm=0),
+        WaveOp.mfma(machine.matrix_op("16x16x32_f16")),
     )
     program = WaveProgram(simd=0, loop=loop)
 
@@ -47,7 +47,7 @@ class Kind(IntEnum):
     SCALAR_LOAD = 15
 
 
-class Unit(IntEnum):
+class Track(IntEnum):
     """Where an instruction executes; one lane of a picture."""
 
     MATRIX = 0
@@ -58,30 +58,30 @@ class Unit(IntEnum):
     SYNC = 5
 
 
-UNIT_OF: dict[Kind, Unit] = {
-    Kind.MFMA: Unit.MATRIX,
-    Kind.VALU: Unit.VALU,
-    Kind.TRANS: Unit.VALU,
-    Kind.PACKED: Unit.VALU,
-    Kind.LDS_READ: Unit.LDS,
-    Kind.LDS_WRITE: Unit.LDS,
-    Kind.GLOBAL_TO_LDS: Unit.GLOBAL,
-    Kind.GLOBAL_TO_VGPR: Unit.GLOBAL,
-    Kind.GLOBAL_STORE: Unit.GLOBAL,
-    Kind.SALU: Unit.SCALAR,
-    Kind.NOP: Unit.SCALAR,
-    Kind.SET_PRIO: Unit.SCALAR,
-    Kind.BRANCH: Unit.SCALAR,
-    Kind.SCALAR_LOAD: Unit.SCALAR,
-    Kind.WAIT: Unit.SYNC,
-    Kind.BARRIER: Unit.SYNC,
+UNIT_OF: dict[Kind, Track] = {
+    Kind.MFMA: Track.MATRIX,
+    Kind.VALU: Track.VALU,
+    Kind.TRANS: Track.VALU,
+    Kind.PACKED: Track.VALU,
+    Kind.LDS_READ: Track.LDS,
+    Kind.LDS_WRITE: Track.LDS,
+    Kind.GLOBAL_TO_LDS: Track.GLOBAL,
+    Kind.GLOBAL_TO_VGPR: Track.GLOBAL,
+    Kind.GLOBAL_STORE: Track.GLOBAL,
+    Kind.SALU: Track.SCALAR,
+    Kind.NOP: Track.SCALAR,
+    Kind.SET_PRIO: Track.SCALAR,
+    Kind.BRANCH: Track.SCALAR,
+    Kind.SCALAR_LOAD: Track.SCALAR,
+    Kind.WAIT: Track.SYNC,
+    Kind.BARRIER: Track.SYNC,
 }
 
 MAX_CONFLICT = WAVE_LANES  # every lane on its own
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class WaveOp:
     """One instruction of one wave. Build it with the constructors below.
 
     ``conflict`` multiplies the LDS time of a read or write: 1 is conflict-free, n an n-way bank
@@ -109,7 +109,7 @@ class Instruction:
     line: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        moves = self.unit in (Unit.LDS, Unit.GLOBAL)
+        moves = self.unit in (Track.LDS, Track.GLOBAL)
         if moves and self.bytes_per_lane not in (1, 2, 4, 8, 12, 16):
             raise ConfigError(
                 f"{self.kind.name}: {self.bytes_per_lane} bytes per lane",
@@ -131,7 +131,7 @@ class Instruction:
                 )
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> Track:
         """The unit it executes on."""
         return UNIT_OF[self.kind]
 
@@ -141,16 +141,14 @@ class Instruction:
         return self.bytes_per_lane * WAVE_LANES
 
     @classmethod
-    def mfma(
-        cls, matrix_op: MatrixOp, *, chain: str | None = None, label: str = "mfma"
-    ) -> Instruction:
+    def mfma(cls, matrix_op: MatrixOp, *, chain: str | None = None, label: str = "mfma") -> WaveOp:
         """A matrix instruction; with ``chain``, one that accumulates on the chain's last."""
         return cls(Kind.MFMA, matrix_op=matrix_op, chain=chain, label=label)
 
     @classmethod
     def valu(
         cls, kind: Kind = Kind.VALU, *, chain: str | None = None, label: str = "valu"
-    ) -> Instruction:
+    ) -> WaveOp:
         """A vector instruction: plain, transcendental (TRANS) or packed f32 (PACKED)."""
         if kind not in (Kind.VALU, Kind.TRANS, Kind.PACKED):
             raise ConfigError(
@@ -163,30 +161,30 @@ class Instruction:
     @classmethod
     def lds_read(
         cls, bytes_per_lane: int, *, conflict: float = 1.0, label: str = "ds_read"
-    ) -> Instruction:
+    ) -> WaveOp:
         """LDS to registers, counted by lgkmcnt."""
         return cls(Kind.LDS_READ, bytes_per_lane=bytes_per_lane, conflict=conflict, label=label)
 
     @classmethod
     def lds_write(
         cls, bytes_per_lane: int, *, conflict: float = 1.0, label: str = "ds_write"
-    ) -> Instruction:
+    ) -> WaveOp:
         """Registers to LDS, counted by lgkmcnt."""
         return cls(Kind.LDS_WRITE, bytes_per_lane=bytes_per_lane, conflict=conflict, label=label)
 
     @classmethod
-    def global_load(cls, bytes_per_lane: int, *, to_lds: bool, label: str = "load") -> Instruction:
+    def global_load(cls, bytes_per_lane: int, *, to_lds: bool, label: str = "load") -> WaveOp:
         """Global memory to LDS or to registers, counted by vmcnt."""
         kind = Kind.GLOBAL_TO_LDS if to_lds else Kind.GLOBAL_TO_VGPR
         return cls(kind, bytes_per_lane=bytes_per_lane, label=label)
 
     @classmethod
-    def global_store(cls, bytes_per_lane: int, *, label: str = "store") -> Instruction:
+    def global_store(cls, bytes_per_lane: int, *, label: str = "store") -> WaveOp:
         """Registers to global memory, counted by vmcnt."""
         return cls(Kind.GLOBAL_STORE, bytes_per_lane=bytes_per_lane, label=label)
 
     @classmethod
-    def wait(cls, *, vm: int | None = None, lgkm: int | None = None) -> Instruction:
+    def wait(cls, *, vm: int | None = None, lgkm: int | None = None) -> WaveOp:
         """``s_waitcnt``: until at most ``vm`` loads and ``lgkm`` LDS operations are outstanding."""
         if vm is None and lgkm is None:
             raise ConfigError(
@@ -200,32 +198,32 @@ class Instruction:
         return cls(Kind.WAIT, vm=vm, lgkm=lgkm, label=text)
 
     @classmethod
-    def barrier(cls, *, label: str = "s_barrier") -> Instruction:
+    def barrier(cls, *, label: str = "s_barrier") -> WaveOp:
         """The n-th barrier of a wave releases when every wave is at its n-th."""
         return cls(Kind.BARRIER, label=label)
 
     @classmethod
-    def set_prio(cls, priority: int) -> Instruction:
+    def set_prio(cls, priority: int) -> WaveOp:
         """``s_setprio``: among waves of a SIMD that want the same cycle, the highest goes first."""
         return cls(Kind.SET_PRIO, amount=priority, label=f"s_setprio {priority}")
 
     @classmethod
-    def nop(cls, count: int = 0) -> Instruction:
+    def nop(cls, count: int = 0) -> WaveOp:
         """``s_nop count``."""
         return cls(Kind.NOP, amount=count, label=f"s_nop {count}")
 
     @classmethod
-    def salu(cls, *, label: str = "salu") -> Instruction:
+    def salu(cls, *, label: str = "salu") -> WaveOp:
         """A scalar instruction."""
         return cls(Kind.SALU, label=label)
 
     @classmethod
-    def scalar_load(cls, *, label: str = "s_load") -> Instruction:
+    def scalar_load(cls, *, label: str = "s_load") -> WaveOp:
         """Memory to scalar registers, counted by lgkmcnt."""
         return cls(Kind.SCALAR_LOAD, label=label)
 
     @classmethod
-    def branch(cls, *, label: str = "branch") -> Instruction:
+    def branch(cls, *, label: str = "branch") -> WaveOp:
         """The branch back to the loop's head."""
         return cls(Kind.BRANCH, label=label)
 
@@ -239,7 +237,7 @@ class WaveProgram:
     """
 
     simd: int
-    loop: tuple[Instruction, ...]
-    prologue: tuple[Instruction, ...] = ()
-    epilogue: tuple[Instruction, ...] = ()
+    loop: tuple[WaveOp, ...]
+    prologue: tuple[WaveOp, ...] = ()
+    epilogue: tuple[WaveOp, ...] = ()
     group: int = 0

@@ -6,7 +6,7 @@ speak of the same cycles.
 
 from __future__ import annotations
 
-from pipeloom.judge.simulate.instruction import Instruction, Kind
+from pipeloom.judge.simulate.instruction import Kind, WaveOp
 from pipeloom.machine.target import Target
 from pipeloom.program.costs import Cost, cost_of
 from pipeloom.program.steps import Unit
@@ -30,7 +30,7 @@ GLOBAL_KINDS = (*LOAD_KINDS, Kind.GLOBAL_STORE)
 VALU_KINDS = (Kind.VALU, Kind.TRANS, Kind.PACKED)
 
 
-def cost(instruction: Instruction, machine: Target) -> Cost:
+def cost(instruction: WaveOp, machine: Target) -> Cost:
     """Cycles of every unit; of what needs none, an issue slot."""
     return cost_of(
         _UNITS.get(instruction.kind, Unit.SCALAR),
@@ -41,7 +41,7 @@ def cost(instruction: Instruction, machine: Target) -> Cost:
     )
 
 
-def matrix_cycles(instruction: Instruction) -> int:
+def matrix_cycles(instruction: WaveOp) -> int:
     """Cycles the SIMD's matrix unit is busy."""
     op = instruction.matrix_op
     return 0 if op is None else op.cycles.value

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.engine import simulate_programs
-from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
+from pipeloom.judge.simulate.instruction import WaveOp, WaveProgram
 from pipeloom.judge.simulate.issue_costs import KINDS
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.judge.simulate.trace import Trace
@@ -35,16 +35,16 @@ ITERATIONS = 32
 """How many are simulated where nobody says."""
 
 LOOP_END = (
-    Instruction.salu(label="k += step"),
-    Instruction.salu(label="k < K?"),
-    Instruction.branch(),
+    WaveOp.salu(label="k += step"),
+    WaveOp.salu(label="k < K?"),
+    WaveOp.branch(),
 )
 
 
 SKIPPED = (
-    Instruction.valu(label="condition"),
-    Instruction.salu(label="lanes of the condition"),
-    Instruction.branch(label="skip"),
+    WaveOp.valu(label="condition"),
+    WaveOp.salu(label="lanes of the condition"),
+    WaveOp.branch(label="skip"),
 )
 """What conditional steps issue where no lane needs it, which is the usual case."""
 
@@ -132,10 +132,10 @@ def wave_programs(
     )
 
 
-def _parts(program: Program, group: Group, make: _Maker) -> list[tuple[Instruction, ...]]:
+def _parts(program: Program, group: Group, make: _Maker) -> list[tuple[WaveOp, ...]]:
     """Prologue, loop and epilogue around the main loop; other loops run their least."""
     least, main = program.min_trips, program.main_loop(group)
-    parts: list[list[Instruction]] = [[], [], []]
+    parts: list[list[WaveOp]] = [[], [], []]
     into = 0
     for section in group.sections:
         once = make.section(section)
@@ -151,10 +151,10 @@ class _Maker:
 
     def __init__(self, machine: Target, named: bool) -> None:
         self._machine, self._named = machine, named
-        self._known: dict[tuple[Issue, str | None], Instruction] = {}
+        self._known: dict[tuple[Issue, str | None], WaveOp] = {}
 
-    def section(self, section: Section) -> list[Instruction]:
-        found: list[Instruction] = []
+    def section(self, section: Section) -> list[WaveOp]:
+        found: list[WaveOp] = []
         for slot, step in enumerate(section.steps):
             if isinstance(step, Work) and slot and step.goes_on(section.steps[slot - 1]):
                 continue
@@ -168,7 +168,7 @@ class _Maker:
             found += [replace(one, section=section.name) for one in LOOP_END]
         return found
 
-    def _instructions(self, step: Step) -> Sequence[Instruction]:
+    def _instructions(self, step: Step) -> Sequence[WaveOp]:
         match step:
             case Work() if step.when is not None:
                 return [*SKIPPED]
@@ -181,39 +181,39 @@ class _Maker:
                     field="Barrier.name",
                 )
             case Barrier():
-                return (Instruction.barrier(label=step.label or "barrier"),)
+                return (WaveOp.barrier(label=step.label or "barrier"),)
             case Wait(counter, count):
                 traffic = self._machine.counter(counter).counts
                 if traffic is Traffic.GLOBAL:
-                    return (Instruction.wait(vm=count),)
+                    return (WaveOp.wait(vm=count),)
                 if traffic is Traffic.LDS:
-                    return (Instruction.wait(lgkm=count),)
+                    return (WaveOp.wait(lgkm=count),)
                 raise ConfigError(
                     f"the simulator does not know counter {counter!r}",
                     hint="it knows those that count global or LDS accesses: counts=Traffic...",
                     field="counter",
                 )
             case Priority(level):
-                return (Instruction.set_prio(level),)
+                return (WaveOp.set_prio(level),)
         return ()
 
-    def _issued(self, step: Work) -> list[Instruction]:
-        onto, found = _sum(step), list[Instruction]()
+    def _issued(self, step: Work) -> list[WaveOp]:
+        onto, found = _sum(step), list[WaveOp]()
         for issue in step.issues:
             found += [self._one(issue, step.label, None if found else onto)] * issue.count
         return found
 
-    def _one(self, issue: Issue, label: str, onto: str | None) -> Instruction:
+    def _one(self, issue: Issue, label: str, onto: str | None) -> WaveOp:
         if self._named:
             return self._made(issue, label, onto)
         if (issue, onto) not in self._known:
             self._known[issue, onto] = self._made(issue, "", onto)
         return self._known[issue, onto]
 
-    def _made(self, issue: Issue, label: str, onto: str | None) -> Instruction:
+    def _made(self, issue: Issue, label: str, onto: str | None) -> WaveOp:
         machine, scalar = self._machine, issue.unit is Unit.SCALAR
         matrix = issue.unit is Unit.MATRIX
-        return Instruction(
+        return WaveOp(
             KINDS[issue.unit],
             matrix_op=machine.matrix_op(issue.shape) if matrix else None,
             bytes_per_lane=issue.bytes,

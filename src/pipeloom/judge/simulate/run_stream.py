@@ -13,7 +13,7 @@ from dataclasses import replace
 from pipeloom.checks import check_bool, check_instance, check_int, check_number
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.engine import simulate_programs
-from pipeloom.judge.simulate.instruction import MAX_CONFLICT, Instruction, Kind, WaveProgram
+from pipeloom.judge.simulate.instruction import MAX_CONFLICT, Kind, WaveOp, WaveProgram
 from pipeloom.judge.simulate.stream import StreamOptions, parse_stream
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine.chips import target_for
@@ -97,7 +97,7 @@ def waves_of_stream(
 
 
 def stream_programs(
-    bodies: Sequence[tuple[Instruction, ...]],
+    bodies: Sequence[tuple[WaveOp, ...]],
     machine: Target,
     *,
     waves_per_simd: int,
@@ -127,7 +127,7 @@ def stream_programs(
             hint="add a B to the stream, or use stagger=False",
             field="stagger",
         )
-    extra = (Instruction.barrier(label="stagger"),)
+    extra = (WaveOp.barrier(label="stagger"),)
     programs = []
     for wave in range(count * waves_per_simd):
         group = int(stagger and wave >= count * waves_per_simd // 2)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeloom.judge.simulate.engine import Run, check_run
+from pipeloom.judge.simulate.engine import Simulator, check_run
 from pipeloom.judge.simulate.instruction import Kind, WaveProgram
 from pipeloom.judge.simulate.steady import busy_cycles, observed_cycles, steady_window
-from pipeloom.judge.simulate.units import Simd, Wave
+from pipeloom.judge.simulate.units import Simd, SimulatedWave
 from pipeloom.machine.target import Target
 
 
@@ -28,7 +28,7 @@ def steady_cycles_of(programs: Sequence[WaveProgram], machine: Target, iteration
     return max(observed, *busy_cycles(programs, machine).values())
 
 
-class _Settling(Run):
+class _Settling(Simulator):
     """A run that stops where it repeats, or where nothing that comes counts."""
 
     def __init__(self, programs: tuple[WaveProgram, ...], machine: Target, iterations: int) -> None:
@@ -40,7 +40,7 @@ class _Settling(Run):
         # Waves that no barrier holds together are compared by the time of the whole loop.
         self._meet = all(any(i.kind is Kind.BARRIER for i in p.loop) for p in programs)
 
-    def trip_begins(self, wave: Wave, now: int) -> None:
+    def trip_begins(self, wave: SimulatedWave, now: int) -> None:
         if not self._meet:
             return
         self._short -= wave.iteration == self._last
@@ -100,7 +100,7 @@ def _entry(entry: tuple[int, int, int, int], now: int) -> tuple[int, int, int, i
     return time - now, order, ready - now if number >= 0 else 0, number
 
 
-def _wave(wave: Wave, first: int, now: int, long: int) -> object:
+def _wave(wave: SimulatedWave, first: int, now: int, long: int) -> object:
     return (
         wave.at,
         wave.iteration - first,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
+from pipeloom.judge.simulate.instruction import WaveOp, WaveProgram
 from pipeloom.machine.target import Target
 from pipeloom.program.costs import Cost
 
@@ -97,7 +97,7 @@ def busy_cycles(programs: Sequence[WaveProgram], machine: Target) -> dict[str, f
     }
 
 
-def _costs(loop: Sequence[Instruction], machine: Target) -> list[Cost]:
+def _costs(loop: Sequence[WaveOp], machine: Target) -> list[Cost]:
     known: dict[object, Cost] = {}  # many instructions, few kinds of them
     found = []
     for one in loop:

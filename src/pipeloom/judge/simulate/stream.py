@@ -30,7 +30,7 @@ import re
 from dataclasses import dataclass, replace
 
 from pipeloom.errors import SpecError
-from pipeloom.judge.simulate.instruction import Instruction, Kind
+from pipeloom.judge.simulate.instruction import Kind, WaveOp
 from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.machine.target import Target, Traffic
 
@@ -88,10 +88,10 @@ _TOKEN = re.compile(
 @dataclass(slots=True)
 class _Group:
     opened_at: int
-    items: list[Instruction | None]  # None stands for a bare wait
+    items: list[WaveOp | None]  # None stands for a bare wait
 
 
-def parse_stream(text: str, machine: Target, options: StreamOptions) -> tuple[Instruction, ...]:
+def parse_stream(text: str, machine: Target, options: StreamOptions) -> tuple[WaveOp, ...]:
     """The instructions of a stream, in order. Raises ``StreamError`` with the position."""
     position = text.rfind("||") + 2 if "||" in text else 0
     stack = [_Group(position, [])]
@@ -107,20 +107,18 @@ def parse_stream(text: str, machine: Target, options: StreamOptions) -> tuple[In
         elif match["close"]:
             _close(stack, text, match)
         elif match["branch"]:
-            items.append(Instruction.branch())
+            items.append(WaveOp.branch())
         elif match["prio"]:
             level = match["priority"] or match["bare_priority"]
             items.append(
-                Instruction.set_prio(_operand("s_setprio", level, MAX_PRIORITY, text, position))
+                WaveOp.set_prio(_operand("s_setprio", level, MAX_PRIORITY, text, position))
             )
         elif match["wait"]:
             items.append(_wait(match["wait"], text, position, machine))
         elif match["bare"]:
             items.append(None)
         elif match["nop"]:
-            items.append(
-                Instruction.nop(_operand("s_nop", match["count"], MAX_NOP, text, position))
-            )
+            items.append(WaveOp.nop(_operand("s_nop", match["count"], MAX_NOP, text, position)))
         elif match["letter"] or match["chained"]:
             letter = match["letter"] or match["chained"]
             one = replace(_instruction(letter, machine, options), chain=match["chain"])
@@ -199,7 +197,7 @@ def _operand(name: str, digits: str, largest: int, text: str, position: int) -> 
     return value
 
 
-def _wait(token: str, text: str, position: int, machine: Target) -> Instruction:
+def _wait(token: str, text: str, position: int, machine: Target) -> WaveOp:
     limits = {
         "v": ("vmcnt", machine.counting(Traffic.GLOBAL).limit.value),
         "l": ("lgkmcnt", machine.counting(Traffic.LDS).limit.value),
@@ -214,41 +212,41 @@ def _wait(token: str, text: str, position: int, machine: Target) -> Instruction:
                 hint="write one count for each of wv and wl",
             )
         counts[name] = _operand(limits[name][0], digits, limits[name][1], text, position)
-    return Instruction.wait(vm=counts.get("v"), lgkm=counts.get("l"))
+    return WaveOp.wait(vm=counts.get("v"), lgkm=counts.get("l"))
 
 
-def _instruction(letter: str, machine: Target, options: StreamOptions) -> Instruction:
+def _instruction(letter: str, machine: Target, options: StreamOptions) -> WaveOp:
     match letter:
         case "M":
-            return Instruction.mfma(options.matrix_op)
+            return WaveOp.mfma(options.matrix_op)
         case "m":
-            return Instruction.mfma(MatrixOp(4, 4, 4, "f16", machine.mfma_4x4_cycles))
+            return WaveOp.mfma(MatrixOp(4, 4, 4, "f16", machine.mfma_4x4_cycles))
         case "R":
-            return Instruction.lds_read(16, conflict=options.lds_conflict, label="ds_read_b128")
+            return WaveOp.lds_read(16, conflict=options.lds_conflict, label="ds_read_b128")
         case "T":
-            return Instruction.lds_read(8, conflict=options.lds_conflict, label="ds_read_b64_tr")
+            return WaveOp.lds_read(8, conflict=options.lds_conflict, label="ds_read_b64_tr")
         case "W":
-            return Instruction.lds_write(16, conflict=options.lds_conflict, label="ds_write_b128")
+            return WaveOp.lds_write(16, conflict=options.lds_conflict, label="ds_write_b128")
         case "G":
             to_lds = machine.dma_max_bytes_per_lane.value >= 16
-            return Instruction.global_load(16, to_lds=to_lds, label="buffer_load_dwordx4")
+            return WaveOp.global_load(16, to_lds=to_lds, label="buffer_load_dwordx4")
         case "g":
-            return Instruction.global_load(4, to_lds=True, label="buffer_load_dword")
+            return WaveOp.global_load(4, to_lds=True, label="buffer_load_dword")
         case "V":
-            return Instruction.valu()
+            return WaveOp.valu()
         case "X":
-            return Instruction.valu(Kind.TRANS, label="v_exp")
+            return WaveOp.valu(Kind.TRANS, label="v_exp")
         case "P":
-            return Instruction.valu(Kind.PACKED, label="packed")
+            return WaveOp.valu(Kind.PACKED, label="packed")
         case "B":
-            return Instruction.barrier()
+            return WaveOp.barrier()
         case "S":
-            return Instruction.salu()
+            return WaveOp.salu()
         case _:
-            return Instruction.nop()
+            return WaveOp.nop()
 
 
-def _resolve_bare_waits(items: list[Instruction | None], text: str) -> tuple[Instruction, ...]:
+def _resolve_bare_waits(items: list[WaveOp | None], text: str) -> tuple[WaveOp, ...]:
     """Give each bare ``w`` the counts its successor needs; the loop closes on itself."""
     if not any(item is not None for item in items):
         raise StreamError(
@@ -256,22 +254,22 @@ def _resolve_bare_waits(items: list[Instruction | None], text: str) -> tuple[Ins
         )
     may_be_outstanding = _loads_behind_writes(items)
     after = next(item for item in items if item is not None)
-    resolved: list[Instruction] = []
+    resolved: list[WaveOp] = []
     for index in range(len(items) - 1, -1, -1):
         item = items[index]
         if item is not None:
             after = item
             resolved.append(item)
         elif after.kind in (Kind.BARRIER, Kind.MFMA):
-            resolved.append(Instruction.wait(lgkm=0))
+            resolved.append(WaveOp.wait(lgkm=0))
         elif after.kind is Kind.LDS_WRITE:
-            resolved.append(Instruction.wait(vm=may_be_outstanding.get(index, 0)))
+            resolved.append(WaveOp.wait(vm=may_be_outstanding.get(index, 0)))
         else:
-            resolved.append(Instruction.wait(vm=0, lgkm=0))
+            resolved.append(WaveOp.wait(vm=0, lgkm=0))
     return tuple(reversed(resolved))
 
 
-def _loads_behind_writes(items: list[Instruction | None]) -> dict[int, int]:
+def _loads_behind_writes(items: list[WaveOp | None]) -> dict[int, int]:
     """How many loads may be outstanding where ds_writes start, by the bare wait before them."""
     kinds = [None if item is None else item.kind for item in items]
     loads = kinds.count(Kind.GLOBAL_TO_VGPR)

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.judge.simulate.instruction import Kind, WaveOp, WaveProgram
 from pipeloom.judge.simulate.steady import busy_cycles, observed_cycles, steady_window
 from pipeloom.machine.target import Target
 from pipeloom.notebook import fragment
@@ -85,7 +85,7 @@ _CAUSE_TEXT = {
 }
 
 
-class Phase(Enum):
+class LoopPhase(Enum):
     """Where in its program an instruction stands."""
 
     PROLOGUE = "prologue"
@@ -128,7 +128,7 @@ class Event(NamedTuple):
 class StallRow:
     """How long the waves stood at one point of the program."""
 
-    phase: Phase
+    phase: LoopPhase
     """Where the point is."""
     position: int
     """Its place in that phase, from 0."""
@@ -185,7 +185,7 @@ class Trace:
         name = f"{self.machine.chip} ({self.machine.arch})"
         return fragment(name, text, columns, rows, drawn=self)
 
-    def instruction(self, event: Event) -> Instruction:
+    def instruction(self, event: Event) -> WaveOp:
         """The instruction an event issued.
 
         Args:
@@ -199,15 +199,15 @@ class Trace:
             position -= len(part)
         return program.epilogue[position]
 
-    def phase(self, event: Event) -> Phase:
+    def phase(self, event: Event) -> LoopPhase:
         """The phase an event belongs to.
 
         Args:
             event: An event of this trace.
         """
         if event.iteration < 0:
-            return Phase.PROLOGUE
-        return Phase.LOOP if event.iteration < self.iterations else Phase.EPILOGUE
+            return LoopPhase.PROLOGUE
+        return LoopPhase.LOOP if event.iteration < self.iterations else LoopPhase.EPILOGUE
 
     @property
     def prologue_cycles(self) -> int:
@@ -299,7 +299,7 @@ class Trace:
             unit: busy / period for unit, busy in busy_cycles(self.programs, self.machine).items()
         }
 
-    def _busy_by_simd(self, cost: Callable[[Instruction], int]) -> list[int]:
+    def _busy_by_simd(self, cost: Callable[[WaveOp], int]) -> list[int]:
         busy = [0] * self.machine.simds.value
         for program in self.programs:
             busy[program.simd] += sum(cost(instruction) for instruction in program.loop)
@@ -347,20 +347,20 @@ class Trace:
         which is sound for the waves of one kernel.
         """
         first, last = self.steady_window
-        spent: dict[tuple[Phase, int], list[float]] = {}
-        causes: dict[tuple[Phase, int], dict[Cause, int]] = {}
-        sources: dict[tuple[Phase, int], dict[str, int]] = {}
-        labels: dict[tuple[Phase, int], str] = {}
+        spent: dict[tuple[LoopPhase, int], list[float]] = {}
+        causes: dict[tuple[LoopPhase, int], dict[Cause, int]] = {}
+        sources: dict[tuple[LoopPhase, int], dict[str, int]] = {}
+        labels: dict[tuple[LoopPhase, int], str] = {}
         for event in self.events:
             phase = self.phase(event)
-            if phase is Phase.LOOP and not first <= event.iteration < last:
+            if phase is LoopPhase.LOOP and not first <= event.iteration < last:
                 continue
             instruction = self.instruction(event)
             is_sync = instruction.kind in (Kind.WAIT, Kind.BARRIER)
             if not is_sync and event.start == event.ready:
                 continue
             key = (phase, self._position_in_phase(event, phase))
-            weight = 1.0 / (last - first) if phase is Phase.LOOP else 1.0
+            weight = 1.0 / (last - first) if phase is LoopPhase.LOOP else 1.0
             row = spent.setdefault(key, [0.0] * len(self.programs))
             row[event.wave] += event.stall * weight
             labels.setdefault(key, instruction.label)
@@ -385,15 +385,15 @@ class Trace:
             )
             for key in spent
         ]
-        order = list(Phase)
+        order = list(LoopPhase)
         return tuple(sorted(rows, key=lambda r: (-r.mean, order.index(r.phase), r.position)))
 
-    def _position_in_phase(self, event: Event, phase: Phase) -> int:
+    def _position_in_phase(self, event: Event, phase: LoopPhase) -> int:
         program = self.programs[event.wave]
         position = event.position
-        if phase is not Phase.PROLOGUE:
+        if phase is not LoopPhase.PROLOGUE:
             position -= len(program.prologue)
-        if phase is Phase.EPILOGUE:
+        if phase is LoopPhase.EPILOGUE:
             position -= len(program.loop)
         return position
 

@@ -48,7 +48,7 @@ class Simd:
         self.return_free = 0
 
 
-class Wave:
+class SimulatedWave:
     """One wave: its place in the program and what it has outstanding."""
 
     __slots__ = (
@@ -94,7 +94,7 @@ class VectorUnits:
         self.packed_after = machine.packed_after_mfma_cycles.value
         self.switch = machine.mfma_switch_cycles.value
 
-    def earliest_matrix(self, wave: Wave, op: Op, now: int) -> Earliest:
+    def earliest_matrix(self, wave: SimulatedWave, op: Op, now: int) -> Earliest:
         """Free matrix unit and free port; after an MFMA of another length some cycles more."""
         simd = wave.simd
         start, cause, source = self.earliest_valu(wave, op, now)
@@ -105,7 +105,7 @@ class VectorUnits:
             start, cause, source = free, Cause.MATRIX_UNIT, simd.matrix_event
         return start, cause, source
 
-    def issue_matrix(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+    def issue_matrix(self, wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
         """(cycles, cycles its wave is held)."""
         simd = wave.simd
         end = now + op[1]
@@ -116,21 +116,21 @@ class VectorUnits:
         wave.mfma_start = now
         return now + op[2], end
 
-    def earliest_valu(self, wave: Wave, op: Op, now: int) -> Earliest:
+    def earliest_valu(self, wave: SimulatedWave, op: Op, now: int) -> Earliest:
         """A free port."""
         simd = wave.simd
         if simd.valu_free > now:
             return simd.valu_free, Cause.VALU_PORT, simd.valu_event
         return now, Cause.NONE, -1
 
-    def issue_valu(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+    def issue_valu(self, wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
         """(issue cycles)."""
         simd = wave.simd
         simd.valu_free = now + op[1]
         simd.valu_event = event
         return now + op[1], now + op[1]
 
-    def earliest_packed(self, wave: Wave, op: Op, now: int) -> Earliest:
+    def earliest_packed(self, wave: SimulatedWave, op: Op, now: int) -> Earliest:
         """As a VALU, but never within some cycles of its wave's MFMA."""
         start, cause, source = self.earliest_valu(wave, op, now)
         if wave.mfma_start + self.packed_after > start:
@@ -138,7 +138,7 @@ class VectorUnits:
             cause, source = Cause.MATRIX_UNIT, wave.simd.matrix_event
         return start, cause, source
 
-    def issue_packed(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+    def issue_packed(self, wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
         """As a VALU, but the matrix unit loses the same cycles: packed f32 never hides."""
         simd = wave.simd
         simd.matrix_free = max(simd.matrix_free, now) + op[1]
@@ -157,20 +157,20 @@ class ScalarUnit:
         self.cycles = machine.salu_cycles.value
         self.latency = machine.lds_latency.value
 
-    def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
+    def earliest(self, wave: SimulatedWave, op: Op, now: int) -> Earliest:
         """A free port."""
         simd = wave.simd
         if simd.salu_free > now:
             return simd.salu_free, Cause.ISSUE_PORT, simd.salu_event
         return now, Cause.NONE, -1
 
-    def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+    def issue(self, wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
         """(cycles its wave is held)."""
         wave.simd.salu_free = now + self.cycles
         wave.simd.salu_event = event
         return now + op[1], now + op[1]
 
-    def load(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+    def load(self, wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
         """(cycles its wave is held); counted by lgkmcnt."""
         free, _ = self.issue(wave, op, now, event)
         done = max(now + self.latency, wave.lgkm[-1] if wave.lgkm else 0)
@@ -195,7 +195,7 @@ class Lds:
         self.queues: list[list[int]] = [[] for _ in range(count)]
         self.queue_events: list[list[int]] = [[] for _ in range(count)]
 
-    def earliest_read(self, wave: Wave, op: Op, now: int) -> Earliest:
+    def earliest_read(self, wave: SimulatedWave, op: Op, now: int) -> Earliest:
         """A free port, a place in the queue, and room in lgkmcnt."""
         start, cause, source = now, Cause.NONE, -1
         if wave.simd.lds_port > start:
@@ -210,14 +210,14 @@ class Lds:
             source = wave.lgkm_event[-self.limit]
         return start, cause, source
 
-    def earliest_write(self, wave: Wave, op: Op, now: int) -> Earliest:
+    def earliest_write(self, wave: SimulatedWave, op: Op, now: int) -> Earliest:
         """As a read, and not under an MFMA of its own wave (GT: 23 cycles lost per write)."""
         start, cause, source = self.earliest_read(wave, op, now)
         if wave.mfma_end > start:
             start, cause, source = wave.mfma_end, Cause.LDS_WRITE_DATA, wave.simd.matrix_event
         return start, cause, source
 
-    def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+    def issue(self, wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
         """(array cycles, return cycles, cycles its wave is held, -, latency after the return)."""
         simd = wave.simd
         begin = max(now + self.delay, self.array_free)
@@ -264,7 +264,7 @@ class GlobalPath:
         self.capped: dict[int, int] = {}  # loads that the cap held back -> the load it waited for
         self.landings: list[tuple[int, int]] = []  # (when, LDS cycles), for the engine to collect
 
-    def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
+    def earliest(self, wave: SimulatedWave, op: Op, now: int) -> Earliest:
         """A free port, a place in the wave's queue and room in vmcnt."""
         start, cause, source = now, Cause.NONE, -1
         if wave.simd.vmem_port > start:
@@ -279,7 +279,7 @@ class GlobalPath:
             source = wave.vm_event[-self.limit]
         return start, cause, source
 
-    def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+    def issue(self, wave: SimulatedWave, op: Op, now: int, event: int) -> Issued:
         """(texture cycles, LDS cycles on landing, bytes in flight, cycles of bandwidth share)."""
         begin = max(self.texture_free, now)
         if op[3]:

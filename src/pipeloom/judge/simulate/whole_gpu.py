@@ -23,7 +23,7 @@ from pipeloom.machine.gpus import Gpu
 from pipeloom.machine.target import Target
 
 
-class Product(Protocol):
+class ProductSizes(Protocol):
     """What is asked of the model: C[M, N] = op(A) @ op(B), so many times."""
 
     @property
@@ -120,7 +120,7 @@ class Plan:
         return str(self.block) + (f", K in {self.split} parts" if self.split > 1 else "")
 
 
-class Traffic(NamedTuple):
+class BytesMoved(NamedTuple):
     """Bytes of a kernel: into all L2s, and from HBM; and the share of the first that HBM gives."""
 
     fill: float
@@ -146,7 +146,7 @@ class Prediction:
         return dict(self.parts)["matrix unit"] / (self.seconds * 1e6)
 
 
-def traffic(gpu: Gpu, problem: Product, plan: Plan) -> Traffic:
+def traffic(gpu: Gpu, problem: ProductSizes, plan: Plan) -> BytesMoved:
     """Bytes that the plan moves, with each XCD's tiles read into its L2 once per round.
 
     Where operands do not fit MALL, those of the whole chip are read from HBM once per round.
@@ -166,16 +166,16 @@ def traffic(gpu: Gpu, problem: Product, plan: Plan) -> Traffic:
     result = problem.m * problem.n * problem.out_bytes * problem.batches
     result += result if problem.reads_c else 0
     if operands <= target.mall_mib.value * 2**20:
-        return Traffic(fill, operands + result, 0.0)
+        return BytesMoved(fill, operands + result, 0.0)
     if plan.blocked:
         again = _rectangle(together, rows, columns, block) * depth * workgroups / together
     else:
         again = _in_order(target, rows, columns, block, chip=True) * depth * copies
     again = max(operands, again)
-    return Traffic(fill, again + result, min(1.0, again / fill))
+    return BytesMoved(fill, again + result, min(1.0, again / fill))
 
 
-def copied_bytes(target: Target, problem: Product) -> tuple[float, ...]:
+def copied_bytes(target: Target, problem: ProductSizes) -> tuple[float, ...]:
     """Of the operands that our kernels copy first, to aligned rows: where loads to LDS cannot.
 
     K that is not whole loads is filled up with zeros, in both.
@@ -207,23 +207,23 @@ def _rectangle(tiles: int, rows: int, columns: int, block: Block) -> int:
     return best or rows * block.m + columns * block.n
 
 
-def predict(gpu: Gpu, problem: Product, plan: Plan, cost: BlockCost) -> Prediction:
+def predict(gpu: Gpu, problem: ProductSizes, plan: Plan, cost: BlockCost) -> Prediction:
     """Seconds, at the clock that the power allows."""
-    run = _Run(gpu, problem, plan, cost)
+    run = _KernelTime(gpu, problem, plan, cost)
     clock = run.clock()
     return run.prediction(clock)
 
 
-def fastest(gpu: Gpu, problem: Product, plan: Plan, cost: BlockCost) -> float:
+def fastest(gpu: Gpu, problem: ProductSizes, plan: Plan, cost: BlockCost) -> float:
     """Seconds at the peak clock: a bound on ``predict``, without its fixed point."""
-    run = _Run(gpu, problem, plan, cost)
+    run = _KernelTime(gpu, problem, plan, cost)
     return run.seconds(gpu.clock_peak_ghz.value) + run.overhead
 
 
-class _Run:
+class _KernelTime:
     """One kernel of one problem; a clock is in GHz, so cycles over it are ns."""
 
-    def __init__(self, gpu: Gpu, problem: Product, plan: Plan, cost: BlockCost) -> None:
+    def __init__(self, gpu: Gpu, problem: ProductSizes, plan: Plan, cost: BlockCost) -> None:
         self.gpu, self.problem, self.plan, self.cost = gpu, problem, plan, cost
         block, target = plan.block, gpu.target
         self.moved = traffic(gpu, problem, plan)

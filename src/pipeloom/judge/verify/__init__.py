@@ -7,9 +7,9 @@ from pipeloom.judge.verify.findings import (
     DeadWork,
     Finding,
     FindingKind,
-    Place,
     Replay,
     Status,
+    StepPlace,
     Verdict,
 )
 from pipeloom.judge.verify.prove import proves, verify
@@ -21,9 +21,9 @@ __all__ = [
     "DeadWork",
     "Finding",
     "FindingKind",
-    "Place",
     "Replay",
     "Status",
+    "StepPlace",
     "Verdict",
     "proves",
     "verify",

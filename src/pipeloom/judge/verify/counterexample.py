@@ -15,16 +15,16 @@ from pipeloom.judge.verify.findings import (
     Counterexample,
     CounterexampleStep,
     FindingKind,
-    Place,
     Replay,
+    StepPlace,
     describe_step,
 )
 from pipeloom.judge.verify.run_tables import RunTables
 
 
-def place_of(run: RunTables, moment: Moment, wave: int) -> Place:
+def place_of(run: RunTables, moment: Moment, wave: int) -> StepPlace:
     """A step as a wave executes it."""
-    return Place(
+    return StepPlace(
         wave,
         run.walks[moment.group].section(moment).name,
         moment.slot,
@@ -41,12 +41,12 @@ class Story:
         self._run = run
         self._hazard = hazard
 
-    def first(self) -> Place | None:
+    def first(self) -> StepPlace | None:
         """What should have been over."""
         first = self._hazard.first
         return None if first is None else place_of(self._run, first, self._hazard.first_wave)
 
-    def second(self) -> Place:
+    def second(self) -> StepPlace:
         """What comes too early."""
         return place_of(self._run, self._hazard.second, self._hazard.second_wave)
 
@@ -126,7 +126,7 @@ class Story:
             lines = self._across_waves(first, second)
         return (*lines, *self._consumed())
 
-    def _in_one_wave(self, first: Place, second: Place) -> list[CounterexampleStep]:
+    def _in_one_wave(self, first: StepPlace, second: StepPlace) -> list[CounterexampleStep]:
         hazard = self._hazard
         if hazard.kind is not FindingKind.WAR:
             read = self._say(second, f", reads at once: {hazard.seen}")
@@ -137,7 +137,7 @@ class Story:
             return [landed, read]
         return [self._say(first, ": in flight"), landed, read]
 
-    def _across_waves(self, first: Place, second: Place) -> list[CounterexampleStep]:
+    def _across_waves(self, first: StepPlace, second: StepPlace) -> list[CounterexampleStep]:
         hazard = self._hazard
         assert hazard.first is not None
         late = hazard.first.issue_epoch >= hazard.second.issue_epoch
@@ -156,7 +156,7 @@ class Story:
             text = f"{start} reads {hazard.seen}"
         return [*lines, CounterexampleStep(first.wave, text, first)]
 
-    def _say(self, place: Place, how: str) -> CounterexampleStep:
+    def _say(self, place: StepPlace, how: str) -> CounterexampleStep:
         return CounterexampleStep(place.wave, f"issues {place.op}{how}", place)
 
     def _consumed(self) -> list[CounterexampleStep]:

@@ -83,7 +83,7 @@ def describe_step(step: Step, iteration: int | None = None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StepPlace:
     """A step as one wave executes it."""
 
     wave: int
@@ -117,7 +117,7 @@ class CounterexampleStep:
     """The wave that acts."""
     text: str
     """What it does."""
-    place: Place | None = None
+    place: StepPlace | None = None
     """The step it executes; None where it only waits."""
 
 
@@ -161,9 +161,9 @@ class Finding:
     """Which obligation fails."""
     status: Status
     """How bad it is."""
-    first: Place | None
+    first: StepPlace | None
     """The step that should have been over before; None where one step is wrong by itself."""
-    second: Place
+    second: StepPlace
     """The step that comes too early."""
     where: str
     """The resource and part in question."""

@@ -26,8 +26,8 @@ from pipeloom.judge.verify.findings import (
     DeadWork,
     Finding,
     FindingKind,
-    Place,
     Status,
+    StepPlace,
     Verdict,
     describe_step,
 )
@@ -432,7 +432,7 @@ def _check_encoding(program: Program) -> Iterator[Finding]:
                 FindingKind.ENCODING,
                 Status.PROVED,
                 None,
-                Place(group.waves[0], section.name, slot, None, -1, describe_step(step)),
+                StepPlace(group.waves[0], section.name, slot, None, -1, describe_step(step)),
                 step.counter,
                 f"{step.counter} holds at most {limit}: a wait for {step.count} is no wait",
                 None,

@@ -15,45 +15,45 @@ from pipeloom.order.modulo.parts import (
     Budget,
     Channel,
     Edge,
+    MachineUnit,
     Op,
     Reader,
     Reservation,
-    Unit,
     Value,
 )
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.result import (
-    Certificate,
+    BoundCertificate,
     ModuloResult,
     ObjectiveValue,
     Refutation,
     SolveStatus,
     render_table,
 )
-from pipeloom.order.modulo.solve import ALL_OBJECTIVES, Progress, least_ii, solve_modulo
+from pipeloom.order.modulo.solve import ALL_OBJECTIVES, SolveProgress, least_ii, solve_modulo
 from pipeloom.order.modulo.validity import Violation, check_modulo
 from pipeloom.order.modulo.whole import Objective
 
 __all__ = [
     "ALL_OBJECTIVES",
+    "BoundCertificate",
     "Budget",
-    "Certificate",
     "Channel",
     "Edge",
     "Expansion",
     "Explanation",
+    "MachineUnit",
     "ModuloProblem",
     "ModuloResult",
     "Objective",
     "ObjectiveValue",
     "Op",
-    "Progress",
     "Reader",
     "Refutation",
     "Reservation",
+    "SolveProgress",
     "SolveStatus",
     "Step",
-    "Unit",
     "Value",
     "Violation",
     "check_modulo",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class MachineUnit:
     """A machine resource that ops hold."""
 
     name: str

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError, GraphError
-from pipeloom.order.modulo.parts import Budget, Channel, Edge, Op, Reader, Unit, Value
+from pipeloom.order.modulo.parts import Budget, Channel, Edge, MachineUnit, Op, Reader, Value
 from pipeloom.order.modulo.recurrences import critical_recurrence
 from pipeloom.order.modulo.written import named, numbered
 from pipeloom.plain import from_plain, to_plain
@@ -54,7 +54,7 @@ class ModuloProblem:
 
     name: str
     """What results and messages call it."""
-    units: tuple[Unit, ...]
+    units: tuple[MachineUnit, ...]
     """The machine's units."""
     ops: tuple[Op, ...]
     """The operations of one iteration."""
@@ -73,7 +73,7 @@ class ModuloProblem:
     def __post_init__(self) -> None:
         _validate(self)
 
-    def unit(self, name: str) -> Unit:
+    def unit(self, name: str) -> MachineUnit:
         """The unit called ``name``; validation guarantees it exists for every reservation.
 
         Args:

@@ -39,7 +39,7 @@ class Refutation:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class BoundCertificate:
     """Why a lower bound holds: one refutation covers every II below it, in order."""
 
     lower_bound: int
@@ -108,7 +108,7 @@ class ModuloResult:
     """The most registers live in one cycle, whether or not a budget limits them."""
     unit_tables: tuple[UnitTable, ...]
     """Which op holds which unit in which slot."""
-    certificate: Certificate
+    certificate: BoundCertificate
     """Why the bound holds."""
     objectives: tuple[ObjectiveValue, ...] = ()
     """What the further objectives reached."""

@@ -20,7 +20,7 @@ from pipeloom.order.modulo.exact import Verdict
 from pipeloom.order.modulo.measure import measure, normalised, unit_tables
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.refine import Refined, refine_schedule
-from pipeloom.order.modulo.result import Certificate, ModuloResult, Refutation
+from pipeloom.order.modulo.result import BoundCertificate, ModuloResult, Refutation
 from pipeloom.order.modulo.validity import check_modulo
 from pipeloom.order.modulo.whole import Objective
 
@@ -40,7 +40,7 @@ MOST_SLOTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SolveProgress:
     """What a long solve knows so far."""
 
     phase: str
@@ -64,7 +64,7 @@ def solve_modulo(
     objectives: Sequence[Objective] = (),
     max_ii: int | None = None,
     work_limit: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[SolveProgress], None] | None = None,
     hint: Sequence[int] = (),
 ) -> ModuloResult:
     """The schedule with the smallest II, with a certificate; every result has been checked.
@@ -128,7 +128,7 @@ class _Solve:
         problem: ModuloProblem,
         effort: Effort,
         max_ii: int | None,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[SolveProgress], None] | None,
         hint: Sequence[int],
     ) -> None:
         self.problem = problem
@@ -284,7 +284,7 @@ class _Solve:
         if self.progress is not None:
             best = None if self.best is None else self.best.ii
             seconds = time.monotonic() - self.started
-            self.progress(Progress(phase, ii, self.lower_bound, best, seconds))
+            self.progress(SolveProgress(phase, ii, self.lower_bound, best, seconds))
 
     def _nothing_found(self) -> OrderError:
         name = self.problem.name
@@ -339,7 +339,7 @@ class _Solve:
             stopped=None if refined.settled and certificate.proved else self._stopped_by(),
         )
 
-    def _certificate(self) -> Certificate:
+    def _certificate(self) -> BoundCertificate:
         assert self.best is not None
         decider, best = self.decider, self.best
         bound = min(self.lower_bound, best.ii)
@@ -355,7 +355,7 @@ class _Solve:
             else:
                 found.append(Refutation(ii, ii, how, words))
         stopped = None if bound == best.ii else self._stopped_by()
-        return Certificate(bound, bound == best.ii, tuple(found), stopped)
+        return BoundCertificate(bound, bound == best.ii, tuple(found), stopped)
 
     def _stopped_by(self) -> str:
         if self.effort.interrupted:

@@ -6,7 +6,7 @@ import pytest
 
 from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
-from pipeloom.judge.simulate.instruction import Instruction
+from pipeloom.judge.simulate.instruction import WaveOp
 from pipeloom.machine.chips import TARGETS
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
@@ -20,7 +20,7 @@ def test_phases_serve_every_lane_once_at_the_measured_bandwidth(
 ) -> None:
     (phases,) = [p for p in machine.lds_phases if p.bytes_per_lane == width]
     assert sorted(lane for group in phases.lanes for lane in group) == list(range(64))
-    read = Instruction.lds_read(width)
+    read = WaveOp.lds_read(width)
     assert len(phases.lanes) == issue_costs.cost(read, machine).array
 
 

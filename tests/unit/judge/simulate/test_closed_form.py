@@ -10,28 +10,28 @@ from itertools import combinations
 
 import pytest
 
-from pipeloom.judge.simulate import Instruction, WaveProgram, simulate_programs, simulate_stream
+from pipeloom.judge.simulate import WaveOp, WaveProgram, simulate_programs, simulate_stream
 from pipeloom.machine.gfx950 import GFX950
 
 # The MFMAs of 32 cycles, one per chip at least; the formula needs nothing else.
 NAMES = [("gfx950", "32x32x16_f16"), ("gfx950", "16x16x128_fp8"), ("gfx942", "32x32x8_f16"),
          ("gfx942", "32x32x16_fp8")]  # fmt: skip
-MFMA = Instruction.mfma(GFX950.matrix_op("32x32x16_f16"))
-VALU = Instruction.valu()
+MFMA = WaveOp.mfma(GFX950.matrix_op("32x32x16_f16"))
+VALU = WaveOp.valu()
 
 
 def optimum(mfmas: int, valus: int) -> int:
     return 32 * mfmas + 4 * max(0, valus - 6 * mfmas)
 
 
-def cycles(instructions: tuple[Instruction, ...]) -> int:
+def cycles(instructions: tuple[WaveOp, ...]) -> int:
     program = WaveProgram(simd=0, loop=(), prologue=instructions)
     return simulate_programs((program,), GFX950, 0).total_cycles
 
 
-def even_interleaving(mfmas: int, valus: int) -> tuple[Instruction, ...]:
+def even_interleaving(mfmas: int, valus: int) -> tuple[WaveOp, ...]:
     """Every MFMA is followed by its share of the VALU; shares differ by at most one."""
-    order: list[Instruction] = []
+    order: list[WaveOp] = []
     for index in range(mfmas):
         share = (index + 1) * valus // mfmas - index * valus // mfmas
         order += [MFMA, *[VALU] * share]

@@ -8,9 +8,9 @@ import pytest
 
 from pipeloom.judge.simulate import (
     Cause,
-    Instruction,
     Kind,
     Trace,
+    WaveOp,
     WaveProgram,
     simulate_programs,
     simulate_stream,
@@ -19,17 +19,17 @@ from pipeloom.judge.simulate.run_stream import MfmaName
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 
-MFMA16 = Instruction.mfma(GFX950.matrix_op("16x16x32_f16"))
-MFMA32 = Instruction.mfma(GFX950.matrix_op("32x32x16_f16"))
-VALU = Instruction.valu()
-EXP = Instruction.valu(Kind.TRANS)
-PACKED = Instruction.valu(Kind.PACKED)
-SALU = Instruction.salu()
-READ = Instruction.lds_read(16)
-LOAD = Instruction.global_load(16, to_lds=True)
+MFMA16 = WaveOp.mfma(GFX950.matrix_op("16x16x32_f16"))
+MFMA32 = WaveOp.mfma(GFX950.matrix_op("32x32x16_f16"))
+VALU = WaveOp.valu()
+EXP = WaveOp.valu(Kind.TRANS)
+PACKED = WaveOp.valu(Kind.PACKED)
+SALU = WaveOp.salu()
+READ = WaveOp.lds_read(16)
+LOAD = WaveOp.global_load(16, to_lds=True)
 
 
-def once(*instructions: Instruction, simd: int = 0) -> WaveProgram:
+def once(*instructions: WaveOp, simd: int = 0) -> WaveProgram:
     return WaveProgram(simd=simd, loop=(), prologue=instructions)
 
 
@@ -57,10 +57,10 @@ def test_two_valu_hide_under_an_mfma_of_16_cycles() -> None:
 
 
 def test_a_scaled_mfma_leaves_one_slot_less() -> None:
-    scaled = Instruction.mfma(GFX950.matrix_op("16x16x128_fp4_scaled"))
+    scaled = WaveOp.mfma(GFX950.matrix_op("16x16x128_fp4_scaled"))
     assert run(once(scaled, VALU, scaled)).total_cycles == 32
     assert run(once(scaled, VALU, VALU, scaled)).total_cycles == 36
-    big = Instruction.mfma(GFX950.matrix_op("32x32x64_fp4_scaled"))
+    big = WaveOp.mfma(GFX950.matrix_op("32x32x64_fp4_scaled"))
     assert run(once(big, *[VALU] * 5, big)).total_cycles == 64
     assert run(once(big, *[VALU] * 6, big)).total_cycles == 68
 
@@ -88,23 +88,23 @@ def test_the_oldest_wave_goes_first_unless_priority_says_otherwise() -> None:
     oldest = run(once(SALU, MFMA32, MFMA32), once(SALU, MFMA32, MFMA32))
     assert starts(oldest, 0)[1:] == [4, 36]
     assert starts(oldest, 1)[1:] == [68, 100]
-    raised = run(once(SALU, MFMA32, MFMA32), once(Instruction.set_prio(1), MFMA32, MFMA32))
+    raised = run(once(SALU, MFMA32, MFMA32), once(WaveOp.set_prio(1), MFMA32, MFMA32))
     assert starts(raised, 1)[1:] == [4, 36]
 
 
 def test_dependent_instructions_wait_for_their_chain() -> None:
     op = GFX950.matrix_op("16x16x32_f16")
-    dependent = run(once(*[Instruction.mfma(op, chain="acc")] * 3))
+    dependent = run(once(*[WaveOp.mfma(op, chain="acc")] * 3))
     assert starts(dependent) == [0, 18, 36]
     assert dependent.events[1].cause is Cause.DEPENDENCE
     assert dependent.events[1].source == 0
-    assert starts(run(once(*[Instruction.valu(chain="v")] * 3))) == [0, 8, 16]
-    independent = (Instruction.valu(chain="a"), Instruction.valu(chain="b"))
+    assert starts(run(once(*[WaveOp.valu(chain="v")] * 3))) == [0, 8, 16]
+    independent = (WaveOp.valu(chain="a"), WaveOp.valu(chain="b"))
     assert starts(run(once(*independent))) == [0, 4]
 
 
 def test_an_lds_read_takes_its_latency_and_the_wait_one_slot() -> None:
-    trace = run(once(READ, Instruction.wait(lgkm=0), SALU))
+    trace = run(once(READ, WaveOp.wait(lgkm=0), SALU))
     latency = GFX950.lds_latency.value
     assert starts(trace) == [0, latency, latency + 4]
     assert trace.events[1].cause is Cause.LDS_DATA
@@ -112,20 +112,20 @@ def test_an_lds_read_takes_its_latency_and_the_wait_one_slot() -> None:
 
 
 def test_a_satisfied_wait_costs_one_slot() -> None:
-    trace = run(once(Instruction.wait(vm=0, lgkm=0), SALU))
+    trace = run(once(WaveOp.wait(vm=0, lgkm=0), SALU))
     assert starts(trace) == [0, 4]
     assert trace.events[0].stall == 0
 
 
 def test_a_wait_counts_from_the_youngest() -> None:
-    trace = run(once(READ, READ, READ, Instruction.wait(lgkm=2), Instruction.wait(lgkm=0)))
+    trace = run(once(READ, READ, READ, WaveOp.wait(lgkm=2), WaveOp.wait(lgkm=0)))
     first, last = trace.events[0], trace.events[2]
     assert trace.events[3].start == first.done
     assert trace.events[4].start == last.done
 
 
 def test_a_wait_at_the_counters_limit_does_not_wait() -> None:
-    trace = run(once(*[READ] * 3, Instruction.wait(lgkm=15), Instruction.wait(vm=63)))
+    trace = run(once(*[READ] * 3, WaveOp.wait(lgkm=15), WaveOp.wait(vm=63)))
     assert trace.events[3].stall == 0
     assert trace.events[4].stall == 0
 
@@ -206,8 +206,8 @@ def test_vmcnt_limits_what_is_outstanding() -> None:
 
 
 def test_a_ds_write_does_not_hide_under_its_own_mfma() -> None:
-    mfma = Instruction.mfma(GFX942.matrix_op("16x16x16_f16"))
-    write = Instruction.lds_write(16)
+    mfma = WaveOp.mfma(GFX942.matrix_op("16x16x16_f16"))
+    write = WaveOp.lds_write(16)
     trace = simulate_programs((once(mfma, write, mfma),), GFX942, 0)
     assert starts(trace) == [0, 16, 36]
     other = simulate_programs((once(mfma), once(write)), GFX942, 0)
@@ -216,17 +216,17 @@ def test_a_ds_write_does_not_hide_under_its_own_mfma() -> None:
 
 @pytest.mark.parametrize(("width", "cycles"), [(4, 8), (8, 12), (12, 16), (16, 20)])
 def test_a_ds_write_keeps_its_wave_by_its_width(width: int, cycles: int) -> None:
-    trace = run(once(Instruction.lds_write(width), SALU))
+    trace = run(once(WaveOp.lds_write(width), SALU))
     assert starts(trace) == [0, cycles]
 
 
 def test_s_nop_stalls_four_times_its_immediate() -> None:
-    assert starts(run(once(Instruction.nop(0), SALU))) == [0, 4]
-    assert starts(run(once(Instruction.nop(4), SALU))) == [0, 20]
+    assert starts(run(once(WaveOp.nop(0), SALU))) == [0, 4]
+    assert starts(run(once(WaveOp.nop(4), SALU))) == [0, 20]
 
 
 def test_a_barrier_releases_when_the_last_wave_arrives() -> None:
-    barrier = Instruction.barrier()
+    barrier = WaveOp.barrier()
     trace = run(once(barrier, SALU), once(MFMA32, SALU, SALU, barrier, SALU))
     early, late = (next(e for e in trace.events if e.wave == w and e.done == 17) for w in (0, 1))
     assert (early.start, early.cause, trace.events[early.source].wave) == (
@@ -239,7 +239,7 @@ def test_a_barrier_releases_when_the_last_wave_arrives() -> None:
 
 
 def test_a_barrier_costs_more_where_no_other_wave_fills_in() -> None:
-    barrier = Instruction.barrier()
+    barrier = WaveOp.barrier()
     alone = run(once(barrier, SALU), once(barrier, SALU, simd=1))
     assert starts(alone)[1] == GFX950.barrier_alone_cycles.value
     shared = run(once(barrier, SALU), once(barrier, SALU))
@@ -247,7 +247,7 @@ def test_a_barrier_costs_more_where_no_other_wave_fills_in() -> None:
 
 
 def test_an_ended_wave_does_not_hold_up_a_barrier() -> None:
-    trace = run(once(SALU), once(Instruction.barrier(), SALU))
+    trace = run(once(SALU), once(WaveOp.barrier(), SALU))
     assert [event.wave for event in trace.events] == [0, 1, 1]
 
 
@@ -265,7 +265,7 @@ def test_the_stagger_puts_group_b_one_barrier_behind() -> None:
 
 
 def test_landing_data_takes_time_of_the_lds_array() -> None:
-    quiet = run(once(*[SALU] * 160, READ, Instruction.wait(lgkm=0)))
+    quiet = run(once(*[SALU] * 160, READ, WaveOp.wait(lgkm=0)))
     machine = GFX950.with_value("global_latency", 0, "test").with_value(
         "lds_bytes_per_clk", 1, "test"
     )
@@ -295,7 +295,7 @@ def test_what_m_is_can_be_said_in_several_ways(mfma: MfmaName, cycles: int) -> N
 
 def test_stores_leave_at_the_rate_of_the_machine() -> None:
     """256x256 of 16 bits from four waves: the measured drain and store takes 16660 cycles."""
-    store = Instruction.global_store(16)
+    store = WaveOp.global_store(16)
     programs = [WaveProgram(simd, loop=(), prologue=(store,) * 32) for simd in range(4)]
     trace = simulate_programs(programs, GFX950, 0)
     bytes_stored = 4 * 32 * 64 * 16
@@ -305,7 +305,7 @@ def test_stores_leave_at_the_rate_of_the_machine() -> None:
 
 
 def test_a_loop_of_stores_is_limited_by_memory() -> None:
-    loop = (Instruction.global_store(16),) * 8
+    loop = (WaveOp.global_store(16),) * 8
     trace = simulate_programs([WaveProgram(0, loop)], GFX950, 24)
     assert trace.steady_cycles_per_iteration == 8 * 64 * 16 / GFX950.store_bytes_per_clk.value
     assert trace.limiting_unit() == "memory bandwidth"
@@ -318,5 +318,5 @@ def test_a_simd_issues_one_scalar_instruction_per_turn(waves: int) -> None:
 
 
 def test_an_lds_access_has_no_conflict_unless_it_says_so() -> None:
-    bare = Instruction(Kind.LDS_READ, bytes_per_lane=16)
-    assert bare.conflict == Instruction.lds_read(16).conflict == 1.0
+    bare = WaveOp(Kind.LDS_READ, bytes_per_lane=16)
+    assert bare.conflict == WaveOp.lds_read(16).conflict == 1.0

@@ -9,7 +9,7 @@ import pytest
 
 from evidence.calibration import measured_records
 from pipeloom.errors import ScheduleError
-from pipeloom.judge.simulate.instruction import Instruction, Kind
+from pipeloom.judge.simulate.instruction import Kind, WaveOp
 from pipeloom.judge.simulate.run_stream import simulate_stream
 from pipeloom.judge.simulate.stream import (
     StreamError,
@@ -22,9 +22,7 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
 
 
-def parse(
-    text: str, machine: Target = GFX950, lds_conflict: float = 1.0
-) -> tuple[Instruction, ...]:
+def parse(text: str, machine: Target = GFX950, lds_conflict: float = 1.0) -> tuple[WaveOp, ...]:
     return parse_stream(text, machine, StreamOptions(machine.matrix_ops[0], lds_conflict))
 
 
@@ -145,7 +143,7 @@ def test_a_bare_wait_before_a_write_counts_the_loads_behind_its_own(
 def test_bare_waits_of_a_long_stream_are_resolved_in_one_pass() -> None:
     """Items looked at, not seconds: a list that counts how often it is read."""
 
-    class Counted(list[Instruction | None]):
+    class Counted(list[WaveOp | None]):
         reads = 0
 
         def __getitem__(self, index: Any) -> Any:
@@ -153,7 +151,7 @@ def test_bare_waits_of_a_long_stream_are_resolved_in_one_pass() -> None:
             Counted.reads += len(found) if isinstance(index, slice) else 1
             return found
 
-    one = Instruction.mfma(GFX950.matrix_ops[0])
+    one = WaveOp.mfma(GFX950.matrix_ops[0])
     resolved = _resolve_bare_waits(Counted([None, one] * 500), "")
     assert {wait.lgkm for wait in resolved[::2]} == {0}
     assert Counted.reads <= 2 * 1000

@@ -9,9 +9,9 @@ import pytest
 
 from pipeloom.judge.simulate import (
     Cause,
-    Instruction,
-    Phase,
+    LoopPhase,
     Trace,
+    WaveOp,
     WaveProgram,
     issue_costs,
     simulate_programs,
@@ -19,17 +19,17 @@ from pipeloom.judge.simulate import (
 )
 from pipeloom.machine.gfx950 import GFX950
 
-MFMA = Instruction.mfma(GFX950.matrix_op("16x16x32_f16"))
+MFMA = WaveOp.mfma(GFX950.matrix_op("16x16x32_f16"))
 MFMA_CYCLES = GFX950.matrix_op("16x16x32_f16").cycles.value
-LOAD = replace(Instruction.global_load(16, to_lds=True, label="load A"), entry=7)
+LOAD = replace(WaveOp.global_load(16, to_lds=True, label="load A"), entry=7)
 
 
 def three_phases(iterations: int) -> Trace:
     program = WaveProgram(
         simd=0,
-        prologue=(LOAD, Instruction.wait(vm=0)),
-        loop=(MFMA, MFMA, Instruction.branch()),
-        epilogue=(Instruction.salu(),),
+        prologue=(LOAD, WaveOp.wait(vm=0)),
+        loop=(MFMA, MFMA, WaveOp.branch()),
+        epilogue=(WaveOp.salu(),),
     )
     return simulate_programs((program,), GFX950, iterations)
 
@@ -48,7 +48,7 @@ def test_phases_add_up_to_the_total() -> None:
 def test_events_know_their_phase_iteration_and_instruction() -> None:
     trace = three_phases(2)
     phases = [trace.phase(event) for event in trace.events]
-    assert phases == [Phase.PROLOGUE] * 2 + [Phase.LOOP] * 6 + [Phase.EPILOGUE]
+    assert phases == [LoopPhase.PROLOGUE] * 2 + [LoopPhase.LOOP] * 6 + [LoopPhase.EPILOGUE]
     assert [event.iteration for event in trace.events] == [-1, -1, 0, 0, 0, 1, 1, 1, 2]
     assert trace.instruction(trace.events[0]).entry == 7
 
@@ -106,7 +106,7 @@ def test_the_steady_window_leaves_out_the_first_third_and_the_last(
 
 def test_every_unit_is_busy_for_what_its_instructions_cost() -> None:
     """Per iteration of one wave on each of two SIMDs: LDS and memory are shared, issue is not."""
-    loop = (MFMA, MFMA, Instruction.valu(), Instruction.lds_read(16), LOAD)
+    loop = (MFMA, MFMA, WaveOp.valu(), WaveOp.lds_read(16), LOAD)
     waves = tuple(WaveProgram(simd=simd, loop=loop) for simd in (0, 2))
     trace = simulate_programs(waves, GFX950, 12)
     period = trace.steady_cycles_per_iteration
@@ -128,7 +128,7 @@ def test_every_unit_is_busy_for_what_its_instructions_cost() -> None:
 def test_the_stall_table_says_where_how_long_and_on_what() -> None:
     trace = three_phases(5)
     worst = trace.stall_table()[0]
-    assert (worst.phase, worst.position, worst.label) == (Phase.PROLOGUE, 1, "vmcnt(0)")
+    assert (worst.phase, worst.position, worst.label) == (LoopPhase.PROLOGUE, 1, "vmcnt(0)")
     assert worst.cycles == (16 + GFX950.global_latency.value - 4.0,)
     assert (worst.cause, worst.waited_for) == (Cause.LOADS, "load A")
     assert worst.mean == worst.cycles[0]
@@ -142,8 +142,8 @@ def test_the_stall_table_lists_waits_that_cost_nothing() -> None:
 
 
 def test_a_barrier_names_the_wave_it_waited_for() -> None:
-    slow = WaveProgram(simd=0, loop=(*[MFMA] * 8, Instruction.barrier()))
-    fast = WaveProgram(simd=1, loop=(Instruction.barrier(),))
+    slow = WaveProgram(simd=0, loop=(*[MFMA] * 8, WaveOp.barrier()))
+    fast = WaveProgram(simd=1, loop=(WaveOp.barrier(),))
     trace = simulate_programs((slow, fast), GFX950, 6)
     barriers = [row for row in trace.stall_table() if row.label == "s_barrier"]
     assert {row.waited_for for row in barriers if row.cycles[1] > 0} == {"wave 0"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeloom.declare.gemm_problem import GemmProblem
-from pipeloom.judge.simulate import Instruction, WaveProgram, simulate_programs, simulate_stream
+from pipeloom.judge.simulate import WaveOp, WaveProgram, simulate_programs, simulate_stream
 from pipeloom.judge.simulate.estimate import estimate_gemm, stores_output, traced_cost
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.gfx950 import GFX950
@@ -88,8 +88,8 @@ def test_the_run_is_as_long_as_it_was(iterations: int, least: int, step: int) ->
 
 
 def test_a_tile_that_stores_c_is_not_charged_for_it_again() -> None:
-    loop = (Instruction.mfma(GFX950.matrix_ops[0]),) * 8
-    program = WaveProgram(0, loop, epilogue=(Instruction.global_store(16),) * 4)
+    loop = (WaveOp.mfma(GFX950.matrix_ops[0]),) * 8
+    program = WaveProgram(0, loop, epilogue=(WaveOp.global_store(16),) * 4)
     trace = simulate_programs([program], GFX950, 8)
     assert stores_output(trace)
     block = Block(64, 32, 64)

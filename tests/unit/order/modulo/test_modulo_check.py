@@ -10,11 +10,11 @@ from pipeloom.order.modulo import (
     Budget,
     Channel,
     Edge,
+    MachineUnit,
     ModuloProblem,
     Op,
     Reader,
     Reservation,
-    Unit,
     Value,
     check_modulo,
     solve_modulo,
@@ -23,7 +23,7 @@ from pipeloom.order.modulo.measure import fits_budget, measure, unit_tables
 
 LOOP = ModuloProblem(
     "loop",
-    (Unit("port", 1),),
+    (MachineUnit("port", 1),),
     (Op("load", 3, (Reservation("port", 2),)), Op("use", 1, (Reservation("port", 1, 1),))),
     (Edge(0, 1, 3), Edge(1, 1, 1, 1)),
     values=(Value("v", 0, 4, (Reader(1, hold=1),)),),

@@ -12,11 +12,11 @@ from pipeloom.order.modulo import (
     Budget,
     Channel,
     Edge,
+    MachineUnit,
     ModuloProblem,
     Op,
     Reader,
     Reservation,
-    Unit,
     Value,
     expand_modulo,
     solve_modulo,
@@ -104,7 +104,7 @@ def two_rates(lds_bytes: int | None) -> ModuloProblem:
     """A load read after 3 laps, and one read after 2: copies of 3 and 2."""
     return ModuloProblem(
         "two rates",
-        (Unit("port", 1),),
+        (MachineUnit("port", 1),),
         (
             Op("a", 0, (Reservation("port"),)),
             Op("b", 0, (Reservation("port"),)),

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.loop_records import read_record
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import ConfigError
-from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reader, Reservation, Unit, Value
+from pipeloom.order.modulo import Edge, MachineUnit, ModuloProblem, Op, Reader, Reservation, Value
 from pipeloom.order.modulo.bounds import unit_bounds
 from pipeloom.order.modulo.recurrences import critical_recurrence
 from pipeloom.order.modulo.result import RESULT_FORMAT
@@ -55,7 +55,7 @@ def test_hls_edges_wait_for_the_source_and_the_delay() -> None:
 
 def test_gpu_ops_hold_their_unit_and_none_holds_nothing() -> None:
     problem = read_record(gpu(128))
-    assert problem.units == (Unit("TMA", 1), Unit("CUDA", 1))
+    assert problem.units == (MachineUnit("TMA", 1), MachineUnit("CUDA", 1))
     assert [op.uses for op in problem.ops] == [
         (Reservation("TMA", 96),),
         (),

@@ -18,7 +18,7 @@ from pipeloom.order.modulo import (
     Edge,
     ModuloProblem,
     Objective,
-    Progress,
+    SolveProgress,
     check_modulo,
     explain_ii,
     render_table,
@@ -107,7 +107,7 @@ def test_ctrl_c_keeps_the_best_schedule() -> None:
     problem = random_problem(*ABOVE_ITS_BOUND)
     calls = 0
 
-    def press(progress: Progress) -> None:
+    def press(progress: SolveProgress) -> None:
         nonlocal calls
         if progress.best is not None:
             calls += 1
@@ -122,7 +122,7 @@ def test_ctrl_c_keeps_the_best_schedule() -> None:
 
 
 def test_progress_tells_bound_and_best_in_order() -> None:
-    seen: list[Progress] = []
+    seen: list[SolveProgress] = []
     result = solve_modulo(random_problem(*ABOVE_ITS_BOUND), progress=seen.append)
     assert seen
     bounds = [p.lower_bound for p in seen]
