@@ -1,7 +1,8 @@
 """Who may import whom. Nothing that reads a ``Program``, the waist, may import what makes one.
 
 A judge imports no other judge, but for the emulator, which asks the judge of wait states, and the
-judge of recorded runs, which asks both. And a name of a module or a class means one thing.
+judge of recorded runs, which asks both; ``happens_before``, which judges nothing, times the pairs
+that two judges find. And a name of a module or a class means one thing.
 """
 
 from __future__ import annotations
@@ -125,7 +126,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "reference.staged": ("errors", "machine", "program", "reference.geometry"),
     "cms": ("errors", "machine", "program"),
-    "judge.verify": ("errors", "checks", "plain", "notebook", "program", "machine"),
+    "judge.happens_before": (),
+    "judge.verify": (
+        *("errors", "checks", "plain", "notebook", "program", "machine"),
+        "judge.happens_before",
+    ),
     "reference.resync": (*CONSUME, "program", "sync", "reference.lift"),
     "sync": ("errors", "checks", "plain", "program", "machine", "judge.verify"),
     "judge.simulate": ("errors", "checks", "notebook", "machine", "program"),
@@ -147,6 +152,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "machine",
         "machine.elf",
         "judge.emulate",
+        "judge.happens_before",
         "judge.wait_states",
     ),
     "write": (
@@ -465,6 +471,8 @@ def test_judges_do_not_know_each_other() -> None:
     judges = {unit for unit in ALLOWED if unit.startswith("judge.")}
     known = {(judge, other) for judge in judges for other in judges & set(ALLOWED[judge])}
     assert known == {
+        ("judge.verify", "judge.happens_before"),
+        ("judge.check", "judge.happens_before"),
         ("judge.emulate", "judge.wait_states"),
         ("judge.check", "judge.emulate"),
         ("judge.check", "judge.wait_states"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import import_module
+from typing import Protocol
 
 SHOWN = 8
 """Rows of a table; the rest is counted."""
@@ -47,23 +48,32 @@ def fragment(
     return "".join([*parts, "</div>"])
 
 
-def story(title: str, waves: Sequence[int], steps: Iterable[tuple[int, str]]) -> str:
-    """What waves do one after the other, a column for each, as HTML; empty without steps.
+class Told(Protocol):
+    """A line of a story: what a wave does next."""
+
+    @property
+    def wave(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+
+
+def story(where: str, lines: Sequence[Told]) -> str:
+    """How it can go wrong: a column for each wave, as HTML; empty without lines.
 
     Args:
-        title: What the story is about.
-        waves: The columns.
-        steps: Wave and text, in order.
+        where: What the waves disagree about.
+        lines: What they do, in order.
     """
-    told = list(steps)
-    if not told:
+    if not lines:
         return ""
+    waves = sorted({line.wave for line in lines})
     columns = ["", *(f"wave {wave}" for wave in waves)]
     rows = [
-        [number, *(text if wave == own else "" for wave in waves)]
-        for number, (own, text) in enumerate(told, start=1)
+        [number, *(line.text if wave == line.wave else "" for wave in waves)]
+        for number, line in enumerate(lines, start=1)
     ]
-    return f"<div><b>{escape(title)}</b>{_table(columns, rows)}</div>"
+    title = escape(f"How it can go wrong, from the top: {where}")
+    return f"<div><b>{title}</b>{_table(columns, rows)}</div>"
 
 
 def _drawing(value: object) -> str:

@@ -7,13 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeloom.judge.check.verdict import CheckFinding, CheckStatus, CheckVerdict
-
-_STYLES = {
-    CheckStatus.PROVED: "bold green",
-    CheckStatus.TIMING: "bold yellow",
-    CheckStatus.RACE: "bold red",
-    CheckStatus.NOT_JUDGED: "bold magenta",
-}
+from pipeloom.show.verdict_text import STYLES, apart, append_places, diagram
 
 
 def render_check(verdict: CheckVerdict, *, most: int = 6) -> RenderableType:
@@ -42,7 +36,7 @@ def render_check(verdict: CheckVerdict, *, most: int = 6) -> RenderableType:
 
 
 def _headline(verdict: CheckVerdict) -> Text:
-    text = Text(verdict.status.title, style=_STYLES[verdict.status])
+    text = Text(verdict.status.title, style=STYLES[verdict.status.title])
     text.append(verdict.summary().removeprefix(verdict.status.title), style="default not bold")
     shown = ", ".join(
         f"{count} {name.removesuffix('s') if count == 1 else name}"
@@ -54,15 +48,11 @@ def _headline(verdict: CheckVerdict) -> Text:
 
 
 def _finding(finding: CheckFinding) -> Text:
-    text = Text(f"{finding.status.title} {finding.kind.value}", style=_STYLES[finding.status])
+    text = Text(f"{finding.status.title} {finding.kind.value}", style=STYLES[finding.status.title])
     where = f": {finding.where}" if finding.where else ""
-    margin = "" if finding.margin is None else f", apart by {finding.margin} cycles"
     times = f" ({finding.instances} times)" if finding.instances > 1 else ""
-    text.append(f"{where}{margin}{times}", style="default not bold")
-    if finding.first is not None:
-        text.append(f"\n    {finding.first}", style="cyan")
-    text.append(f"\n    {finding.second}", style="magenta")
-    text.append(f"\n    {finding.why}", style="bright_black")
+    text.append(f"{where}{apart(finding)}{times}", style="default not bold")
+    append_places(text, finding)
     if finding.source:
         text.append(f"\n    source: {finding.source}", style="bright_black")
     if finding.witness is not None:
@@ -73,20 +63,11 @@ def _finding(finding: CheckFinding) -> Text:
 
 
 def _diagram(finding: CheckFinding) -> Table:
-    waves = sorted({line.wave for line in finding.story})
-    table = Table(
-        title="shortest counterexample", title_justify="left", title_style="bold", show_lines=False
-    )
-    table.add_column("pc", justify="right", style="bright_black")
-    for wave in waves:
-        table.add_column(f"wave {wave}", ratio=1, overflow="fold")
-    for number, line in enumerate(finding.story, start=1):
-        cells = [Text()] * len(waves)
-        cells[waves.index(line.wave)] = Text(line.text)
-        if number == len(finding.story):
-            cells[waves.index(line.wave)].stylize("bold red")
-        table.add_row("" if line.pc is None else f"{line.pc:#x}", *cells)
-    return table
+    lines = [
+        ("" if line.pc is None else f"{line.pc:#x}", line.wave, Text(line.text))
+        for line in finding.story
+    ]
+    return diagram("shortest counterexample", "pc", lines)
 
 
 def _needless(verdict: CheckVerdict, most: int) -> Text:

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from pipeloom.judge.check.verdict import CheckFinding, CheckVerdict, Site, StoryLine
+from pipeloom.judge.check.verdict import CheckVerdict, Site, StoryLine
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine_code.loop_times import KernelTiming, LoopTiming
 from pipeloom.show.cards import Card, resource_cards, speed_cards
-from pipeloom.show.page_data import headline_data, stall_row
+from pipeloom.show.page_parts import lost_cycles, verdict_data, whole_page
 from pipeloom.show.page_timeline import lane_data
 from pipeloom.show.segments import Rows, segments, stalls_by_step
 
@@ -109,10 +109,7 @@ def kernel_page(
     rows = Disassembly(timing)
     trace = timing.main.trace
     shown = timing.shown(_shown_iterations(timing.main, iterations))
-    lost: dict[int, float] = {}
-    for stall in stalls_by_step(trace, rows):
-        if stall.row is not None:
-            lost[stall.row] = lost.get(stall.row, 0.0) + stall.mean
+    lost = lost_cycles(stalls_by_step(trace, rows))
     roles = _roles(trace)
     entries = [
         [
@@ -123,7 +120,7 @@ def kernel_page(
         for row in members
         for at in (rows.positions[row],)
         for pc in (rows.pcs[at],)
-        for stood in (round(lost.get(row, 0.0), 1),)
+        for stood in (lost.get(row, 0.0),)
     ]
     return instruction_page(
         trace,
@@ -150,36 +147,14 @@ def instruction_page(
 ) -> dict[str, Any]:
     """The page of instructions that are no program's: what a trace tells, and what is ``own``."""
     found = segments(shown)
-    told = {
-        "machine": f"{trace.machine.chip} ({trace.machine.arch})",
-        "shape": _matrix_text(trace),
-        "sync": "",
-        "strategy": "",
-        "stream": "",
-        "over": "trip",
-        "waves": len(trace.programs),
-        "iterations": trace.iterations,
-        "cycles": trace.total_cycles,
-        "prologue": trace.prologue_cycles,
-        "epilogue": trace.epilogue_cycles,
-        **meta,
-    }
-    return {
-        "meta": told,
-        **headline_data(cards, {**told, "tile": told["shape"]}),
-        "nodes": [],
-        "assembly": None,
-        "unwritten": "",
-        "unsimulated": "",
-        "ops": [],
-        "edges": [],
-        "critical": [],
-        "timeline": lane_data(shown, rows, found, [None] * len(found)),
-        "stalls": [stall_row(row) for row in stalls_by_step(trace, rows)],
-        "utilisation": [[unit, round(share, 4)] for unit, share in trace.utilisation().items()],
-        "estimate": None,
+    return whole_page(
+        trace,
+        stalls_by_step(trace, rows),
+        cards,
+        {"shape": _matrix_text(trace), "over": "trip", **meta},
+        timeline=lane_data(shown, rows, found, [None] * len(found)),
         **own,
-    }
+    )
 
 
 def _matrix_text(trace: Trace) -> str:
@@ -257,49 +232,12 @@ def _meaning(verdict: CheckVerdict) -> str:
 
 
 def _verdict(rows: Disassembly, verdict: CheckVerdict) -> dict[str, Any]:
-    shortest = verdict.shortest()
-    findings = verdict.findings
-    return {
-        "status": verdict.status.title,
-        "meaning": _meaning(verdict),
-        "coverage": "; ".join(str(loop) for loop in verdict.loops),
-        "findings": [_finding(rows, finding) for finding in findings],
-        "examples": [_example(rows, finding) for finding in findings],
-        "shortest": -1 if shortest is None or not shortest.story else findings.index(shortest),
-        "dead": [],
-    }
+    def place(site: Site | None) -> list[Any] | None:
+        return None if site is None else [site.wave or 0, rows.row(site.pc), None, str(site)]
 
+    def told(line: StoryLine) -> list[Any]:
+        where = "" if line.pc is None else f"{line.pc:#x}: "
+        return [line.wave, f"{where}{line.text}", [line.wave, rows.row(line.pc), None, line.text]]
 
-def _finding(rows: Disassembly, finding: CheckFinding) -> list[Any]:
-    """As ``page_data`` has them: the trips are those of the launch."""
-    return [
-        finding.status.title,
-        finding.kind.value,
-        finding.where,
-        finding.why,
-        finding.margin,
-        0,
-        finding.instances,
-        None if finding.first is None else _place(rows, finding.first),
-        _place(rows, finding.second),
-    ]
-
-
-def _place(rows: Disassembly, site: Site) -> list[Any]:
-    return [0 if site.wave is None else site.wave, rows.row(site.pc), None, str(site)]
-
-
-def _example(rows: Disassembly, finding: CheckFinding) -> dict[str, Any] | None:
-    if not finding.story:
-        return None
-    return {
-        "title": finding.where,
-        "trips": None,
-        "waves": sorted({line.wave for line in finding.story}),
-        "steps": [_told(rows, line) for line in finding.story],
-    }
-
-
-def _told(rows: Disassembly, line: StoryLine) -> list[Any]:
-    where = "" if line.pc is None else f"{line.pc:#x}: "
-    return [line.wave, f"{where}{line.text}", [line.wave, rows.row(line.pc), None, line.text]]
+    coverage = "; ".join(str(loop) for loop in verdict.loops)
+    return verdict_data(verdict, _meaning(verdict), coverage, place, told)

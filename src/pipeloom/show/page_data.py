@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.issued import simulate
-from pipeloom.judge.simulate.trace import LoopPhase, Trace
-from pipeloom.judge.verify.findings import Finding, Status, StepPlace, Verdict
+from pipeloom.judge.simulate.trace import Trace
+from pipeloom.judge.verify.findings import CounterexampleStep, Status, StepPlace, Verdict
 from pipeloom.machine_code.written_lines import WrittenLine
 from pipeloom.program import Program, Work
 from pipeloom.show.cards import Card, speed_cards
@@ -23,6 +23,7 @@ from pipeloom.show.dependence_graph import Graph, graph_of
 from pipeloom.show.headers import no_loop_text, sync_text, tile_text
 from pipeloom.show.node_text import node_text
 from pipeloom.show.page_assembly import assembly_data
+from pipeloom.show.page_parts import lost_cycles, verdict_data, whole_page
 from pipeloom.show.page_timeline import timeline_data
 from pipeloom.show.segments import StepStall, stalls_by_step
 from pipeloom.show.step_rows import (
@@ -107,31 +108,29 @@ def page_data(
     names = {node.name: n for n, node in enumerate(program.meaning.nodes)}
     meta = _meta(page, options)
     sized = meta["tile"] == tile_text(program)
-    return {
-        "meta": meta,
-        **headline_data([*_headline(page), *options.get("cards", ())], meta),
-        "unsimulated": options.get("unsimulated", "") if trace is None else "",
-        "sections": [
+    return whole_page(
+        trace,
+        stalls,
+        [*_headline(page), *options.get("cards", ())],
+        meta,
+        unsimulated=options.get("unsimulated", "") if trace is None else "",
+        sections=[
             [first.section.name, first.track, rows.title(first.track), _loops(page, numbers)]
             for first, numbers in rows.sections()
         ],
-        "entries": _entries(page, op_of, names),
-        "nodes": [[n.name, node_text(n, sized=sized)] for n in program.meaning.nodes],
-        "assembly": assembly_data(options["kernel"], lines, rows) if lines else None,
-        "unwritten": options.get("unwritten", ""),
-        "ops": _ops(graph),
-        "edges": [list(edge) for edge in graph.edges],
-        "critical": list(graph.critical),
-        "timeline": None if trace is None else _timeline(page, trace, options),
-        "verdict": None if verdict is None else _verdict(page, verdict),
-        "stalls": [stall_row(row) for row in stalls],
-        "utilisation": [] if trace is None else [[u, s] for u, s in _shares(trace).items()],
-        "estimate": None if estimate is None else _estimate(estimate),
-        "knobs": [
-            [title, [list(row) for row in knobs]] for title, knobs in options.get("knobs", ())
-        ],
-        "notes": list(program.provenance.notes),
-    }
+        entries=_entries(page, op_of, names),
+        nodes=[[n.name, node_text(n, sized=sized)] for n in program.meaning.nodes],
+        assembly=assembly_data(options["kernel"], lines, rows) if lines else None,
+        unwritten=options.get("unwritten", ""),
+        ops=_ops(graph),
+        edges=[list(edge) for edge in graph.edges],
+        critical=list(graph.critical),
+        timeline=None if trace is None else _timeline(page, trace, options),
+        verdict=None if verdict is None else _verdict(page, verdict),
+        estimate=None if estimate is None else _estimate(estimate),
+        knobs=[[title, [list(row) for row in knobs]] for title, knobs in options.get("knobs", ())],
+        notes=list(program.provenance.notes),
+    )
 
 
 def _timeline(page: _Page, trace: Trace, options: PageOptions) -> dict[str, Any]:
@@ -155,16 +154,6 @@ def _timeline(page: _Page, trace: Trace, options: PageOptions) -> dict[str, Any]
     return timeline_data(page.program, shown or trace, page.rows, lines)
 
 
-def headline_data(cards: Sequence[Card], meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures for the top of a page, and as rows of a comparison."""
-    own = [("tile", meta["tile"]), ("waves", str(meta["waves"] or ""))]
-    rows = [*own, *(card.compared for card in cards)]
-    return {
-        "headline": [list(card[:3]) for card in cards],
-        "compared": [[name, value] for name, value in rows if value],
-    }
-
-
 def _loops(page: _Page, numbers: Sequence[int]) -> bool:
     """Whether a section is what the graph is about: a loop, or all where there is none."""
     looped = any(row.section.trips is not None for row in page.rows.rows)
@@ -172,24 +161,18 @@ def _loops(page: _Page, numbers: Sequence[int]) -> bool:
 
 
 def _meta(page: _Page, options: PageOptions) -> dict[str, Any]:
-    program, trace = page.program, page.trace
+    program = page.program
     ordered = program.provenance.ordered
     return {
         "program": program.name,
         "shape": options.get("tile") or tile_text(program),
-        "machine": "" if trace is None else f"{trace.machine.chip} ({trace.machine.arch})",
         "tile": options.get("tile") or tile_text(program),
         "sync": options.get("sync") or sync_text(program),
         "strategy": "" if ordered is None else ordered.strategy,
         "stream": options.get("stream", ""),
         "variant": options.get("variant", ""),
         "over": tiles_text(program, 1).removeprefix("1 "),
-        "waves": 0 if trace is None else len(trace.programs),
         "per_trip": tiles_text(program, advance(program)),
-        "iterations": 0 if trace is None else trace.iterations,
-        "cycles": 0 if trace is None else trace.total_cycles,
-        "prologue": 0 if trace is None else trace.prologue_cycles,
-        "epilogue": 0 if trace is None else trace.epilogue_cycles,
     }
 
 
@@ -242,18 +225,16 @@ def _headline(page: _Page) -> list[Card]:
 
 def _entries(page: _Page, op_of: Sequence[int], nodes: Mapping[str, int]) -> list[list[Any]]:
     """Section, slot, label, role, op of the graph or -1, stall cycles, waves if not all, node."""
-    lost: dict[int, float] = {}
-    for stall in page.stalls:
-        if stall.row is not None:
-            lost[stall.row] = lost.get(stall.row, 0.0) + stall.mean
+    lost = lost_cycles(page.stalls)
     rows: list[list[Any]] = []
     for number, (_, members) in enumerate(page.rows.sections()):
         for at in members:
             row = page.rows.rows[at]
             label = row.label + offset_text(page.program, row.step)
-            stood = round(lost.get(at, 0.0), 1)
             node = nodes[row.step.node] if isinstance(row.step, Work) else -1
-            rows.append([number, row.slot, label, row.role, op_of[at], stood, row.waves, node])
+            rows.append(
+                [number, row.slot, label, row.role, op_of[at], lost.get(at, 0.0), row.waves, node]
+            )
     return rows
 
 
@@ -271,70 +252,18 @@ def _meaning(verdict: Verdict) -> str:
 
 
 def _verdict(page: _Page, verdict: Verdict) -> dict[str, Any]:
-    shortest = verdict.shortest()
-    findings = verdict.findings
-    return {
-        "status": verdict.status.name,
-        "meaning": _meaning(verdict),
-        "coverage": verdict.coverage.describe(),
-        "findings": [_finding(page, finding) for finding in findings],
-        "examples": [_example(page, finding) for finding in findings],
-        "shortest": -1 if shortest is None else findings.index(shortest),
-        "dead": [str(item) for item in verdict.dead_work],
-    }
+    def place(at: StepPlace | None) -> list[Any] | None:
+        if at is None:
+            return None
+        row = page.rows.at.get((page.rows.group_of[at.wave], at.section, at.slot), -1)
+        return [at.wave, row, at.iteration, str(at)]
 
+    def told(step: CounterexampleStep) -> list[Any]:
+        return [step.wave, step.text, place(step.place)]
 
-def _example(page: _Page, finding: Finding) -> dict[str, Any] | None:
-    if finding.counterexample is None:
-        return None
-    steps = finding.counterexample.steps
-    return {
-        "title": finding.where,
-        "trips": finding.counterexample.trips,
-        "waves": sorted({step.wave for step in steps}),
-        "steps": [[s.wave, s.text, _place(page, s.place)] for s in steps],
-    }
-
-
-def _finding(page: _Page, finding: Finding) -> list[Any]:
-    """Status, kind, where, why, margin or null, trips, instances, first, second."""
-    return [
-        finding.status.name,
-        finding.kind.value,
-        finding.where,
-        finding.why,
-        finding.margin,
-        finding.trips,
-        finding.instances,
-        _place(page, finding.first),
-        _place(page, finding.second),
-    ]
-
-
-def _place(page: _Page, place: StepPlace | None) -> list[Any] | None:
-    """Wave, entry or -1, iteration or null, words."""
-    if place is None:
-        return None
-    row = page.rows.at.get((page.rows.group_of[place.wave], place.section, place.slot), -1)
-    return [place.wave, row, place.iteration, str(place)]
-
-
-def stall_row(row: StepStall) -> list[Any]:
-    """Entry or -1, where, label, mean, worst wave, cause, waited for, whether in the loop."""
-    return [
-        -1 if row.row is None else row.row,
-        row.where,
-        row.label,
-        round(row.mean, 1),
-        round(row.worst, 1),
-        row.cause.text,
-        row.waited_for,
-        row.phase is LoopPhase.LOOP,
-    ]
-
-
-def _shares(trace: Trace) -> dict[str, float]:
-    return {name: round(share, 4) for name, share in trace.utilisation().items()}
+    dead = [str(item) for item in verdict.dead_work]
+    coverage = verdict.coverage.describe()
+    return verdict_data(verdict, _meaning(verdict), coverage, place, told, dead)
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:

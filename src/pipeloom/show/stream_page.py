@@ -81,9 +81,6 @@ def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
             ]
             for n, one in enumerate(trace.programs[0].loop)
         ],
-        verdict=None,
-        knobs=[],
-        notes=[],
     )
 
 

@@ -6,15 +6,23 @@ about two waves: what each does, and in which order it happens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeloom.judge.verify.findings import Counterexample, Finding, Status, Verdict
+from pipeloom.judge.check.verdict import CheckFinding
+from pipeloom.judge.verify.findings import Finding, Status, Verdict
 
-_STYLES = {Status.PROVED: "bold green", Status.TIMING: "bold yellow", Status.RACE: "bold red"}
+STYLES = {
+    "PROVED": "bold green",
+    "TIMING": "bold yellow",
+    "RACE": "bold red",
+    "NOT JUDGED": "bold magenta",
+}
+"""Title of a status -> its style; of either judge, for the same pair has one class in both."""
 _MEANING = {
     Status.PROVED: "ordered by waits and barriers alone",
     Status.TIMING: "nothing orders these accesses; only the cost model's latencies keep them apart",
@@ -34,7 +42,7 @@ def verdict_line(status: Status, command: str = "pipeloom verify") -> Text:
 
     Below it, if there are findings, the ``command`` that shows those of the very same schedule.
     """
-    text = Text(status.name, style=_STYLES[status])
+    text = Text(status.title, style=STYLES[status.title])
     text.append(f": {_IN_SHORT[status].format(command=command)}", style="default not bold")
     return text
 
@@ -52,51 +60,60 @@ def render_verdict(verdict: Verdict, *, most: int = 6, subtitle: str = "") -> Re
         parts += [Text(), Text(f"dead work: {len(verdict.dead_work)} entries", style="bold")]
         parts += [Text(f"  {item}") for item in verdict.dead_work]
     shortest = verdict.shortest()
-    if shortest is not None and shortest.counterexample is not None:
-        parts += [Text(), _diagram(shortest, shortest.counterexample)]
+    if shortest is not None:
+        parts += [Text(), _diagram(shortest)]
     return Group(*parts)
+
+
+def diagram(title: str, head: str, lines: Sequence[tuple[str, int, Text]]) -> Table:
+    """A story, a column per wave: what stands in front of each line, its wave, what it does."""
+    waves = sorted({wave for _, wave, _ in lines})
+    table = Table(title=title, title_justify="left", title_style="bold", show_lines=False)
+    table.add_column(head, justify="right", style="bright_black")
+    for wave in waves:
+        table.add_column(f"wave {wave}", ratio=1, overflow="fold")
+    for front, wave, text in lines:
+        table.add_row(front, *(text if wave == own else "" for own in waves))
+    lines[-1][2].stylize("bold red")
+    return table
+
+
+def append_places(text: Text, finding: Finding | CheckFinding) -> None:
+    """The two places and why nothing orders them, a line each."""
+    if finding.first is not None:
+        text.append(f"\n    {finding.first}", style="cyan")
+    text.append(f"\n    {finding.second}", style="magenta")
+    text.append(f"\n    {finding.why}", style="bright_black")
+
+
+def apart(finding: Finding | CheckFinding) -> str:
+    """``, apart by 18 cycles``, where that is known."""
+    return "" if finding.margin is None else f", apart by {finding.margin} cycles"
 
 
 def _headline(verdict: Verdict) -> Text:
     text = Text()
-    text.append(verdict.status.name, style=_STYLES[verdict.status])
-    text.append(verdict.summary().removeprefix(verdict.status.name))
-    return text
+    text.append(verdict.status.title, style=STYLES[verdict.status.title])
+    return text.append(verdict.summary().removeprefix(verdict.status.title))
 
 
 def _group(status: Status, kind: str, findings: list[Finding], most: int) -> Text:
     text = Text()
-    text.append(f"{status.name} {kind}", style=_STYLES[status])
+    text.append(f"{status.title} {kind}", style=STYLES[status.title])
     plural = "" if len(findings) == 1 else "s"
     text.append(f": {len(findings)} pair{plural} of entries; {_MEANING[status]}")
     for finding in findings[:most]:
-        margin = "" if finding.margin is None else f", apart by {finding.margin} cycles"
-        text.append(f"\n  {finding.where}{margin} (trip count {finding.trips})")
-        if finding.first is not None:
-            text.append(f"\n    {finding.first}", style="cyan")
-        text.append(f"\n    {finding.second}", style="magenta")
-        text.append(f"\n    {finding.why}", style="bright_black")
+        text.append(f"\n  {finding.where}{apart(finding)} (trip count {finding.trips})")
+        append_places(text, finding)
     if len(findings) > most:
         text.append(f"\n  and {len(findings) - most} more (all of them with --json)")
     return text
 
 
-def _diagram(finding: Finding, example: Counterexample) -> Table:
-    waves = sorted({step.wave for step in example.steps})
-    table = Table(
-        title=f"shortest counterexample: {finding.where}, loop trips {example.trips}",
-        title_justify="left",
-        title_style="bold",
-        show_lines=False,
-    )
-    table.add_column("", justify="right", style="bright_black")
-    for wave in waves:
-        table.add_column(f"wave {wave}", ratio=1, overflow="fold")
-    for number, step in enumerate(example.steps, start=1):
-        cells = [Text()] * len(waves)
-        style = "" if step.place is not None else "bright_black"
-        cells[waves.index(step.wave)] = Text(step.text, style=style)
-        if number == len(example.steps):
-            cells[waves.index(step.wave)].stylize("bold red")
-        table.add_row(str(number), *cells)
-    return table
+def _diagram(finding: Finding) -> Table:
+    lines = [
+        (str(number), step.wave, Text(step.text, "" if step.place is not None else "bright_black"))
+        for number, step in enumerate(finding.story, start=1)
+    ]
+    title = f"shortest counterexample: {finding.where}, loop trips {finding.trips}"
+    return diagram(title, "", lines)

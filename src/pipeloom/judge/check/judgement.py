@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeloom.judge.check.nominal import NominalRun
+from pipeloom.judge.check.nominal import nominal_margins
 from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.record import Recorder, WaveTrace
 from pipeloom.judge.check.retirement import SyncPlan
@@ -132,11 +132,9 @@ def _of_pairs(study: Prepared, lines: Lines) -> Iterable[CheckFinding]:
         if not late.any():
             continue
         chosen = group.pairs.take(late).oriented()
-        nominal = NominalRun(group.record, study.program, study.sync, study.arch)
+        margins = nominal_margins(chosen, group.record, study.program, study.sync, study.arch)
         paths = [line.path for line in group.order.timelines]
-        for row, margin in zip(
-            chosen.rows().tolist(), nominal.margin(chosen).tolist(), strict=True
-        ):
+        for row, margin in zip(chosen.rows().tolist(), margins, strict=True):
             v, x, w, y, kind = row[:5]
             key = int(paths[v][x]), int(paths[w][y]), KINDS[kind]
             counts[key] += 1

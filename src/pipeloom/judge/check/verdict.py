@@ -184,6 +184,10 @@ class CheckFinding:
     story: tuple[StoryLine, ...] = ()
     """A counterexample, line by line."""
 
+    @property
+    def trips(self) -> None:
+        """Those of the launch; nothing else was run."""
+
     def describe(self) -> str:
         """A few lines of text."""
         margin = "" if self.margin is None else f", margin {self.margin} cycles"
@@ -328,8 +332,4 @@ class CheckVerdict:
         columns = ("status", "kind", "first", "second", "why")
         html = fragment(f"{self.kernel} ({self.arch})", self.summary(), columns, rows)
         shortest = self.shortest()
-        told = () if shortest is None else shortest.story
-        where = "" if shortest is None else shortest.where
-        title = f"How it can go wrong, from the top: {where}"
-        waves = sorted({line.wave for line in told})
-        return html + story(title, waves, ((line.wave, line.text) for line in told))
+        return html if shortest is None else html + story(shortest.where, shortest.story)

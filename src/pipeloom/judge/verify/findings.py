@@ -36,6 +36,11 @@ class Status(Enum):
         return {Status.PROVED: 0, Status.TIMING: 3, Status.RACE: 4}[self]
 
     @property
+    def title(self) -> str:
+        """What pages and commands print."""
+        return self.name
+
+    @property
     def rank(self) -> int:
         """0 for PROVED, 1 for TIMING, 2 for RACE."""
         return _RANKS[self._value_]
@@ -180,6 +185,11 @@ class Finding:
     counts: tuple[tuple[str, int], ...] = ()
     """The trips of each loop."""
 
+    @property
+    def story(self) -> tuple[CounterexampleStep, ...]:
+        """The counterexample step by step; empty where there is none."""
+        return () if self.counterexample is None else self.counterexample.steps
+
     def describe(self) -> str:
         """The finding as text of a few lines."""
         margin = f", margin {self.margin} cycles" if self.margin is not None else ""
@@ -304,11 +314,7 @@ class Verdict:
         text = f"{self.schedule}; {claim}{self.coverage.describe()}"
         html = fragment(self.status.name, text, columns, rows)
         shortest = self.shortest()
-        if shortest is None or shortest.counterexample is None:
-            return html
-        steps = [(step.wave, step.text) for step in shortest.counterexample.steps]
-        title = f"How it can go wrong, from the top: {shortest.where}"
-        return html + story(title, sorted({wave for wave, _ in steps}), steps)
+        return html if shortest is None else html + story(shortest.where, shortest.story)
 
     @property
     def proved(self) -> bool:

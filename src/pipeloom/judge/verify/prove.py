@@ -348,12 +348,8 @@ def _classify(hazard: Hazard, timings: list[NominalTiming]) -> tuple[Status, int
     ordered = hazard.kind in (FindingKind.RAW, FindingKind.WAR, FindingKind.REGISTER)
     if first is None or not ordered:
         return Status.RACE, None
-    if hazard.is_output:
-        margin = min(timing.write_after_write(first, second) for timing in timings)
-    elif hazard.kind is FindingKind.WAR:
-        margin = min(timing.write_after_read(first, second) for timing in timings)
-    else:
-        margin = min(timing.read_after_write(first, second) for timing in timings)
+    writes = hazard.is_output or hazard.kind is FindingKind.WAR
+    margin = min(timing.margin(first, second, second_writes=writes) for timing in timings)
     return (Status.TIMING, margin) if margin > 0 else (Status.RACE, None)
 
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeloom import build_schedule
+from pipeloom.judge.happens_before.nominal_clock import Window
 from pipeloom.judge.verify import verify
 from pipeloom.judge.verify.dated_run import walk_group
 from pipeloom.judge.verify.prove import _verdict
-from pipeloom.judge.verify.severity import STEADY_AFTER, Window, _GroupClock
+from pipeloom.judge.verify.severity import STEADY_AFTER, GroupClock
 from pipeloom.program import Program, Work
 from pipeloom.reference.lift import lift
 from tests.unit.judge.verify.programs import (
@@ -49,8 +50,10 @@ def played(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
     walk = walk_group(base, 0, {"T": 0}, None)
     windows: dict[int, Window] = {}
     latencies = {id(m.step): m.step.latency for m in walk.moments if isinstance(m.step, Work)}
-    end = _GroupClock(base, walk, windows, latencies, stalls).advance()
-    return [windows[id(moment)] for moment in walk.moments], end
+    clock = GroupClock(base, walk, windows, latencies, stalls)
+    clock.advance()
+    assert clock.ended
+    return [windows[id(moment)] for moment in walk.moments], clock.now
 
 
 def entry_by_entry(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
@@ -91,14 +94,14 @@ def test_the_work_of_an_op_does_not_grow_with_its_entries(
     counter: str, stalls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = 0
-    enter = _GroupClock._enter
+    enter = GroupClock._entry
 
-    def counted(self: _GroupClock, *arguments: Any) -> tuple[int, int]:
+    def counted(self: GroupClock, *arguments: Any) -> tuple[int, int]:
         nonlocal work
         work += 1
         return enter(self, *arguments)
 
-    monkeypatch.setattr(_GroupClock, "_enter", counted)
+    monkeypatch.setattr(GroupClock, "_entry", counted)
     played([(counter, 3_000_000, 20)], stalls)
     assert work <= (STEADY_AFTER + 1) * LIMITS[counter] + 1
     work = 0
