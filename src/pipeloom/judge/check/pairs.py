@@ -9,7 +9,6 @@ what the waves executed: one list serves every change of synchronisation that is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -33,37 +32,32 @@ class Conflict(IntEnum):
     """A register is written while a load into it is in flight: the load may win."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """``first`` of wave and time must have retired when ``second`` is issued.
 
     ``where`` is a cell of ``buffer`` that both touch, or the register of a register pair.
     """
 
-    first_wave: Column
-    first_time: Column
-    second_wave: Column
-    second_time: Column
-    kind: Column
-    buffer: Column
-    where: Column
+    def __init__(self, columns: Column) -> None:
+        self._columns = columns
+        self.first_wave, self.first_time, self.second_wave, self.second_time = columns[:4]
+        self.kind, self.buffer, self.where = columns[4:]
 
     def __len__(self) -> int:
-        return len(self.first_wave)
+        return len(self.kind)
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, ...]]) -> Pairs:
         """From rows (first wave, first time, second wave, second time, kind, buffer, where)."""
-        table = np.array(list(rows), np.int64).reshape(-1, 7)
-        return cls(*(np.ascontiguousarray(table[:, i]) for i in range(7)))
+        return cls(np.ascontiguousarray(np.array(list(rows), np.int64).reshape(-1, 7).T))
 
-    def rows(self) -> npt.NDArray[np.int64]:
+    def rows(self) -> Column:
         """All columns side by side."""
-        return np.stack(self._columns(), axis=1)
+        return self._columns.T
 
     def take(self, which: npt.NDArray[np.bool_] | Column) -> Pairs:
         """Some of them."""
-        return Pairs(*(column[which] for column in self._columns()))
+        return Pairs(self._columns[:, which])
 
     def oriented(self) -> Pairs:
         """Each pair of two waves with that access first which lies earlier in its wave's path.
@@ -73,30 +67,11 @@ class Pairs:
         turn = (self.first_wave != self.second_wave) & (self.first_time > self.second_time)
         kind = np.where(self.kind == Conflict.RAW, Conflict.WAR, Conflict.RAW)
         kind = np.where(self.kind == Conflict.WAW, Conflict.WAW, kind)
-        return Pairs(
-            np.where(turn, self.second_wave, self.first_wave),
-            np.where(turn, self.second_time, self.first_time),
-            np.where(turn, self.first_wave, self.second_wave),
-            np.where(turn, self.first_time, self.second_time),
-            np.where(turn, kind, self.kind),
-            self.buffer,
-            self.where,
-        )
-
-    def _columns(self) -> tuple[Column, ...]:
-        return (
-            self.first_wave,
-            self.first_time,
-            self.second_wave,
-            self.second_time,
-            self.kind,
-            self.buffer,
-            self.where,
-        )
+        turned = self._columns[[2, 3, 0, 1, 4, 5, 6]]
+        turned[4] = kind
+        return Pairs(np.where(turn, turned, self._columns))
 
     @classmethod
     def join(cls, parts: Iterable[Pairs]) -> Pairs:
         """Several lists as one."""
-        tables = [part.rows() for part in parts]
-        table = np.concatenate(tables) if tables else np.empty((0, 7), np.int64)
-        return cls(*(np.ascontiguousarray(table[:, i]) for i in range(7)))
+        return cls(np.concatenate([cls.of(()).rows().T, *(p.rows().T for p in parts)], axis=1))

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.fma import fused_f16, fused_f32
 from pipeloom.judge.emulate.operands import (
     all_source_bits,
     constant,
@@ -22,45 +21,35 @@ from pipeloom.judge.emulate.operands import (
     word_reader,
 )
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
-from pipeloom.judge.emulate.screening import screen_copy
+from pipeloom.judge.emulate.screening import screen_copy, screen_reads
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.valu import source_codes
-from pipeloom.judge.emulate.valu_float import largest, smallest
-from pipeloom.judge.emulate.valu_short import saturating
+from pipeloom.judge.emulate.valu import DTYPES, VecOp, source_codes
+from pipeloom.judge.emulate.valu_float import FLOAT_OPS
+from pipeloom.judge.emulate.valu_integer import INTEGER_OPS
+from pipeloom.judge.emulate.valu_short import SHORT_OPS
 from pipeloom.judge.emulate.wave import Wave
 
+_WHOLE = {**INTEGER_OPS, **SHORT_OPS, **FLOAT_OPS}
 Values = npt.NDArray[Any]
 HalfReader = Callable[[Wave], Values]
 
-_HALVES: dict[str, tuple[type[np.generic], int, Callable[..., Values]]] = {
-    "v_pk_add_f16": (np.float16, 2, np.add),
-    "v_pk_mul_f16": (np.float16, 2, np.multiply),
-    "v_pk_fma_f16": (np.float16, 3, fused_f16),
-    "v_pk_min_f16": (np.float16, 2, smallest),
-    "v_pk_max_f16": (np.float16, 2, largest),
-    "v_pk_minimum3_f16": (np.float16, 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
-    "v_pk_maximum3_f16": (np.float16, 3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
-    "v_pk_add_u16": (np.uint16, 2, np.add),
-    "v_pk_sub_u16": (np.uint16, 2, np.subtract),
-    "v_pk_add_i16": (np.int16, 2, np.add),
-    "v_pk_sub_i16": (np.int16, 2, np.subtract),
-    "v_pk_mul_lo_u16": (np.uint16, 2, np.multiply),
-    "v_pk_mad_u16": (np.uint16, 3, lambda a, b, c: a * b + c),
-    "v_pk_mad_i16": (np.int16, 3, lambda a, b, c: a * b + c),
-    "v_pk_lshlrev_b16": (np.uint16, 2, lambda a, b: b << (a & 15)),
-    "v_pk_lshrrev_b16": (np.uint16, 2, lambda a, b: b >> (a & 15)),
-    "v_pk_ashrrev_i16": (np.int16, 2, lambda a, b: b >> (a & 15)),
-    "v_pk_min_u16": (np.uint16, 2, np.minimum),
-    "v_pk_max_u16": (np.uint16, 2, np.maximum),
-    "v_pk_min_i16": (np.int16, 2, np.minimum),
-    "v_pk_max_i16": (np.int16, 2, np.maximum),
+_TWICE = {
+    "f16": ("add", "mul", "fma", "min", "max"),
+    "u16": ("add", "sub", "mul_lo", "mad", "min", "max"),
+    "i16": ("add", "sub", "mad", "min", "max", "ashrrev"),
+    "b16": ("lshlrev", "lshrrev"),
 }
-_PAIRS: dict[str, tuple[int, Callable[..., Values]]] = {
-    "v_pk_add_f32": (2, np.add),
-    "v_pk_mul_f32": (2, np.multiply),
-    "v_pk_fma_f32": (3, fused_f32),
-    "v_pk_mov_b32": (2, np.add),
+_HALVES: dict[str, VecOp] = {
+    **{
+        f"v_pk_{name}_{kind}": _WHOLE[f"v_{name}_{kind}"]
+        for kind, names in _TWICE.items()
+        for name in names
+    },
+    "v_pk_minimum3_f16": VecOp("f16", ("f16",) * 3, _WHOLE["v_minimum3_f32"].function),
+    "v_pk_maximum3_f16": VecOp("f16", ("f16",) * 3, _WHOLE["v_maximum3_f32"].function),
 }
+"""Twice what the instruction of the same name does with a half."""
+_PAIRS = {f"v_pk_{name}": _WHOLE[f"v_{name}"] for name in ("add_f32", "mul_f32", "fma_f32")}
 
 
 def build(instruction: Decoded) -> MicroOp | None:
@@ -71,9 +60,9 @@ def build(instruction: Decoded) -> MicroOp | None:
     if instruction.encoding != "VOP3P" or instruction.variant == "MFMA":
         return None
     if name in _HALVES:
-        return _halves(instruction, *_HALVES[name])
-    if name in _PAIRS:
-        return _pairs(instruction, *_PAIRS[name])
+        return _halves(instruction, _HALVES[name])
+    if name in _PAIRS or name == "v_pk_mov_b32":
+        return _pairs(instruction, _PAIRS.get(name))
     if name.startswith("v_mad_mix"):
         return _mixed(instruction)
     return None
@@ -111,14 +100,10 @@ def _negations(instruction: Decoded, position: int) -> tuple[bool, bool]:
     return bool(fields["neg"] >> position & 1), bool(fields["neg_hi"] >> position & 1)
 
 
-def _halves(
-    instruction: Decoded,
-    dtype: type[np.generic],
-    count: int,
-    function: Callable[..., Values],
-) -> MicroOp:
-    codes = source_codes(instruction)[:count]
-    kind = "f16" if dtype is np.float16 else "u16"
+def _halves(instruction: Decoded, op: VecOp) -> MicroOp:
+    codes = source_codes(instruction)[: len(op.sources)]
+    function, dtype = op.function, DTYPES[op.result]
+    kind = "f16" if op.result == "f16" else "u16"
     readers = []
     for position, code in enumerate(codes):
         read = word_reader(code, kind, instruction)
@@ -126,10 +111,10 @@ def _halves(
         minus_low, minus_high = _negations(instruction, position)
         readers.append((_half(read, low, minus_low, dtype), _half(read, high, minus_high, dtype)))
     row, clamp = instruction.fields["vdst"], bool(instruction.fields["clmp"])
-    if clamp and dtype is not np.float16:
-        if instruction.name.split("_")[2] not in ("add", "sub", "mad"):
+    if clamp and kind != "f16":
+        if op.saturated is None:
             raise unsupported(instruction, "clamp on an integer result")
-        function, clamp = saturating(function), False
+        function, clamp = op.saturated, False
 
     def run(wave: Wave) -> None:
         low = function(*[pair[0](wave) for pair in readers])
@@ -156,8 +141,9 @@ def _half(
     return half
 
 
-def _pairs(instruction: Decoded, count: int, function: Callable[..., Values]) -> MicroOp:
-    codes = source_codes(instruction)[:count]
+def _pairs(instruction: Decoded, op: VecOp | None) -> MicroOp:
+    """Two results of ``op``; without one, v_pk_mov_b32: one register of each source."""
+    codes = source_codes(instruction)[: 2 if op is None else len(op.sources)]
     readers = [
         tuple(
             _one_of_pair(instruction, code, upper, negate)
@@ -168,10 +154,10 @@ def _pairs(instruction: Decoded, count: int, function: Callable[..., Values]) ->
         for position, code in enumerate(codes)
     ]
     row = instruction.fields["vdst"]
-    move = instruction.name == "v_pk_mov_b32"
+    function = None if op is None else op.function
 
     def run(wave: Wave) -> None:
-        if move:
+        if function is None:
             low, high = readers[0][0](wave), readers[1][0](wave)
         else:
             low = function(*[pair[0](wave) for pair in readers])
@@ -182,18 +168,14 @@ def _pairs(instruction: Decoded, count: int, function: Callable[..., Values]) ->
         wave.write_vector(row, low_bits)
         wave.write_vector(row + 1, high_bits)
 
-    if move:
-        reads = 0
-        for position, code in enumerate(codes):
-            upper = _selects(instruction, position)[0]
-            reads |= source_bits(code + 1 if upper and code >= VGPR else code)
-        return MicroOp(instruction, run, reads, register_bits(VGPR + row, 2), screen_copy)
     reads = 0
     for position, code in enumerate(codes):
-        for upper in _selects(instruction, position):
-            is_constant = constant(code, "f32", instruction) is not None
+        low, high = _selects(instruction, position)
+        is_constant = constant(code, "f32", instruction) is not None
+        for upper in {low} if function is None else {low, high}:
             reads |= 0 if is_constant else source_bits(code + upper)
-    return MicroOp(instruction, run, reads, register_bits(VGPR + row, 2))
+    screen = screen_copy if function is None else screen_reads
+    return MicroOp(instruction, run, reads, register_bits(VGPR + row, 2), screen)
 
 
 def _one_of_pair(instruction: Decoded, code: int, upper: bool, negate: bool) -> HalfReader:

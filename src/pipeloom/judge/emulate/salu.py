@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import (
+    ScalarReader,
+    ScalarWriter,
     scalar_bits,
     scalar_reader,
     scalar_writer,
@@ -37,14 +39,24 @@ def build(instruction: Decoded) -> MicroOp | None:
     return None if builder is None else builder(instruction)
 
 
+def _source(instruction: Decoded, code: int, words: int = 1) -> tuple[ScalarReader, int]:
+    """What reads a source, and the registers that it reads."""
+    return scalar_reader(code, words, instruction), scalar_bits(code, words)
+
+
+def _target(instruction: Decoded, words: int = 1) -> tuple[ScalarWriter, int]:
+    """What writes the destination, and its registers."""
+    code = instruction.fields["sdst"]
+    return scalar_writer(code, words, instruction), register_bits(code, words)
+
+
 def _binary_step(
     instruction: Decoded, codes: tuple[int, int], spec: tuple[int, int, int, Binary]
 ) -> MicroOp:
     words_a, words_b, words_d, function = spec
-    read_a = scalar_reader(codes[0], words_a, instruction)
-    read_b = scalar_reader(codes[1], words_b, instruction)
-    target = instruction.fields["sdst"]
-    write = scalar_writer(target, words_d, instruction)
+    read_a, bits_a = _source(instruction, codes[0], words_a)
+    read_b, bits_b = _source(instruction, codes[1], words_b)
+    write, here = _target(instruction, words_d)
 
     def run(wave: Wave) -> None:
         value, scc = function(read_a(wave), read_b(wave))
@@ -53,12 +65,7 @@ def _binary_step(
             wave.scc = scc
 
     sets_scc = function(1, 1)[1] is not None
-    return MicroOp(
-        instruction,
-        run,
-        reads=scalar_bits(codes[0], words_a) | scalar_bits(codes[1], words_b),
-        writes=register_bits(target, words_d) | (_SCC_BIT if sets_scc else 0),
-    )
+    return MicroOp(instruction, run, bits_a | bits_b, here | (_SCC_BIT if sets_scc else 0))
 
 
 def _sop2(instruction: Decoded) -> MicroOp:
@@ -67,36 +74,36 @@ def _sop2(instruction: Decoded) -> MicroOp:
     if name in SOP2:
         return _binary_step(instruction, codes, SOP2[name])
     if name in ("s_cselect_b32", "s_cselect_b64"):
-        return _select(instruction, codes, 2 if name.endswith("b64") else 1)
+        return _select(instruction, codes, _words(name))
     if name in ("s_addc_u32", "s_subb_u32"):
         return _carry(instruction, codes, subtract=name == "s_subb_u32")
     raise unsupported(instruction)
 
 
+def _words(name: str) -> int:
+    return 2 if name.endswith("64") else 1
+
+
 def _select(instruction: Decoded, codes: tuple[int, int], words: int) -> MicroOp:
-    read = [scalar_reader(code, words, instruction) for code in codes]
-    target = instruction.fields["sdst"]
-    write = scalar_writer(target, words, instruction)
-    sides = [scalar_bits(code, words) for code in codes]
+    sides = [_source(instruction, code, words) for code in codes]
+    write, here = _target(instruction, words)
 
     def run(wave: Wave) -> None:
-        write(wave, read[0](wave) if wave.scc else read[1](wave))
+        read, _ = sides[0] if wave.scc else sides[1]
+        write(wave, read(wave))
 
     def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [SCC])
-        chosen = sides[0] if wave.scc else sides[1]
+        _, chosen = sides[0] if wave.scc else sides[1]
         screen_copy(wave, MicroOp(instruction, run, chosen, step.writes))
 
-    return MicroOp(
-        instruction, run, sides[0] | sides[1] | _SCC_BIT, register_bits(target, words), screen
-    )
+    return MicroOp(instruction, run, sides[0][1] | sides[1][1] | _SCC_BIT, here, screen)
 
 
 def _carry(instruction: Decoded, codes: tuple[int, int], *, subtract: bool) -> MicroOp:
-    read_a = scalar_reader(codes[0], 1, instruction)
-    read_b = scalar_reader(codes[1], 1, instruction)
-    target = instruction.fields["sdst"]
-    write = scalar_writer(target, 1, instruction)
+    read_a, bits_a = _source(instruction, codes[0])
+    read_b, bits_b = _source(instruction, codes[1])
+    write, here = _target(instruction)
 
     def run(wave: Wave) -> None:
         if subtract:
@@ -107,20 +114,15 @@ def _carry(instruction: Decoded, codes: tuple[int, int], *, subtract: bool) -> M
             wave.scc = total >> 32
         write(wave, total & WORD)
 
-    return MicroOp(
-        instruction,
-        run,
-        scalar_bits(codes[0]) | scalar_bits(codes[1]) | _SCC_BIT,
-        register_bits(target, 1) | _SCC_BIT,
-    )
+    return MicroOp(instruction, run, bits_a | bits_b | _SCC_BIT, here | _SCC_BIT)
 
 
 def _sop1(instruction: Decoded) -> MicroOp:
-    name, fields = instruction.name, instruction.fields
+    name, code = instruction.name, instruction.fields["ssrc0"]
     if name in SOP1:
         words, words_d, function = SOP1[name]
-        read = scalar_reader(fields["ssrc0"], words, instruction)
-        write = scalar_writer(fields["sdst"], words_d, instruction)
+        read, bits = _source(instruction, code, words)
+        write, here = _target(instruction, words_d)
 
         def run(wave: Wave) -> None:
             value, scc = function(read(wave))
@@ -128,57 +130,63 @@ def _sop1(instruction: Decoded) -> MicroOp:
             if scc is not None:
                 wave.scc = scc
 
-        sets_scc = function(1)[1] is not None
-        return MicroOp(
-            instruction,
-            run,
-            scalar_bits(fields["ssrc0"], words),
-            register_bits(fields["sdst"], words_d) | (_SCC_BIT if sets_scc else 0),
-            screen_copy if name.startswith("s_mov") else screen_reads,
-        )
+        written = here | (_SCC_BIT if function(1)[1] is not None else 0)
+        screen = screen_copy if name.startswith("s_mov") else screen_reads
+        return MicroOp(instruction, run, bits, written, screen)
     if name.endswith("_saveexec_b64"):
         return _save_exec(instruction)
     if name in ("s_cmov_b32", "s_cmov_b64"):
-        return _conditional_move(instruction, 2 if name.endswith("b64") else 1)
+        return _conditional_move(instruction, _words(name))
     if name.startswith("s_bitset"):
-        return _bit_set(instruction, name[8] == "1", 2 if name.endswith("b64") else 1)
+        return _bit_set(instruction, name[8] == "1", _words(name))
     if name in ("s_andn1_wrexec_b64", "s_andn2_wrexec_b64"):
         return _write_exec(instruction)
     raise unsupported(instruction)
 
 
 def _save_exec(instruction: Decoded) -> MicroOp:
+    """The destination becomes EXEC, and EXEC what the operation makes of it and the source."""
     operation = instruction.name.removeprefix("s_").removesuffix("_saveexec_b64")
-    function = BITWISE.get(operation)
     swapped = operation in ("andn1", "orn1")
-    if swapped:
-        function = BITWISE["andn2" if operation == "andn1" else "orn2"]
-    if function is None:
+    combine = BITWISE.get(operation.replace("n1", "n2") if swapped else operation)
+    if combine is None:
         raise unsupported(instruction)
-    combine = function
-    read = scalar_reader(instruction.fields["ssrc0"], 2, instruction)
-    target = instruction.fields["sdst"]
-    write = scalar_writer(target, 2, instruction)
+
+    def new(source: int, old: int) -> int:
+        return combine(old, source) if swapped else combine(source, old)
+
+    return _exec_step(instruction, new, saves=True)
+
+
+def _write_exec(instruction: Decoded) -> MicroOp:
+    """EXEC and the destination become ~source & EXEC (andn1) or source & ~EXEC (andn2)."""
+    if "andn1" in instruction.name:
+        return _exec_step(instruction, lambda source, old: ~source & old, saves=False)
+    return _exec_step(instruction, lambda source, old: source & ~old, saves=False)
+
+
+def _exec_step(instruction: Decoded, new: Callable[[int, int], int], *, saves: bool) -> MicroOp:
+    """EXEC becomes what ``new`` makes of the source and of it; the destination the old or that."""
+    read, bits = _source(instruction, instruction.fields["ssrc0"], 2)
+    write, here = _target(instruction, 2)
 
     def run(wave: Wave) -> None:
         source, old = read(wave), wave.exec_mask
-        write(wave, old)
-        new = (combine(old, source) if swapped else combine(source, old)) & LONG
-        wave.set_exec(new)
-        wave.scc = int(new != 0)
+        after = new(source, old) & LONG
+        if saves:
+            write(wave, old)
+        wave.set_exec(after)
+        if not saves:
+            write(wave, after)
+        wave.scc = int(after != 0)
 
-    return MicroOp(
-        instruction,
-        run,
-        scalar_bits(instruction.fields["ssrc0"], 2) | register_bits(EXEC, 2),
-        register_bits(target, 2) | register_bits(EXEC, 2) | _SCC_BIT,
-    )
+    lanes = register_bits(EXEC, 2)
+    return MicroOp(instruction, run, bits | lanes, here | lanes | _SCC_BIT)
 
 
 def _conditional_move(instruction: Decoded, words: int) -> MicroOp:
-    read = scalar_reader(instruction.fields["ssrc0"], words, instruction)
-    target = instruction.fields["sdst"]
-    write = scalar_writer(target, words, instruction)
+    read, bits = _source(instruction, instruction.fields["ssrc0"], words)
+    write, here = _target(instruction, words)
 
     def run(wave: Wave) -> None:
         if wave.scc:
@@ -187,78 +195,50 @@ def _conditional_move(instruction: Decoded, words: int) -> MicroOp:
     def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [SCC])
         if wave.scc:
-            moved = scalar_bits(instruction.fields["ssrc0"], words)
-            screen_copy(wave, MicroOp(instruction, run, moved, step.writes))
+            screen_copy(wave, MicroOp(instruction, run, bits, step.writes))
 
-    reads = scalar_bits(instruction.fields["ssrc0"], words) | _SCC_BIT
-    return MicroOp(instruction, run, reads, register_bits(target, words), screen)
+    return MicroOp(instruction, run, bits | _SCC_BIT, here, screen)
 
 
 def _bit_set(instruction: Decoded, value: bool, words: int) -> MicroOp:
-    read = scalar_reader(instruction.fields["ssrc0"], 1, instruction)
-    target = instruction.fields["sdst"]
-    read_old = scalar_reader(target, words, instruction)
-    write = scalar_writer(target, words, instruction)
+    read, bits = _source(instruction, instruction.fields["ssrc0"])
+    read_old = scalar_reader(instruction.fields["sdst"], words, instruction)
+    write, here = _target(instruction, words)
 
     def run(wave: Wave) -> None:
         bit = 1 << (read(wave) & (32 * words - 1))
         write(wave, read_old(wave) | bit if value else read_old(wave) & ~bit)
 
-    here = register_bits(target, words)
-    return MicroOp(instruction, run, scalar_bits(instruction.fields["ssrc0"]) | here, here)
-
-
-def _write_exec(instruction: Decoded) -> MicroOp:
-    """EXEC and the destination become ~source & EXEC (andn1) or source & ~EXEC (andn2)."""
-    read = scalar_reader(instruction.fields["ssrc0"], 2, instruction)
-    target = instruction.fields["sdst"]
-    write = scalar_writer(target, 2, instruction)
-    first = "andn1" in instruction.name
-
-    def run(wave: Wave) -> None:
-        source, old = read(wave), wave.exec_mask
-        new = ~source & old if first else source & ~old
-        wave.set_exec(new & LONG)
-        write(wave, new & LONG)
-        wave.scc = int(new & LONG != 0)
-
-    both = register_bits(target, 2) | register_bits(EXEC, 2)
-    reads = scalar_bits(instruction.fields["ssrc0"], 2) | register_bits(EXEC, 2)
-    return MicroOp(instruction, run, reads, both | _SCC_BIT)
+    return MicroOp(instruction, run, bits | here, here)
 
 
 def _sopc(instruction: Decoded) -> MicroOp:
     name, fields = instruction.name, instruction.fields
-    words = 2 if name.endswith("64") else 1
-    if name.startswith("s_bitcmp"):
-        wanted = int(name[8])
-        read_a = scalar_reader(fields["ssrc0"], words, instruction)
-        read_b = scalar_reader(fields["ssrc1"], 1, instruction)
+    words, tests_bit = _words(name), name.startswith("s_bitcmp")
+    read_a, bits_a = _source(instruction, fields["ssrc0"], words)
+    read_b, bits_b = _source(instruction, fields["ssrc1"], 1 if tests_bit else words)
+    if tests_bit:
+        run = _bit_test(int(name[8]), 32 * words - 1, read_a, read_b)
+    else:
+        parts = name.split("_")
+        if parts[:2] != ["s", "cmp"] or parts[2] not in COMPARE:
+            raise unsupported(instruction)
+        run = _comparison(parts[2], parts[3].startswith("i"), read_a, read_b)
+    return MicroOp(instruction, run, bits_a | bits_b, _SCC_BIT)
 
-        def run_bit(wave: Wave) -> None:
-            bit = read_b(wave) & (32 * words - 1)
-            wave.scc = int(read_a(wave) >> bit & 1 == wanted)
 
-        reads = scalar_bits(fields["ssrc0"], words) | scalar_bits(fields["ssrc1"])
-        return MicroOp(instruction, run_bit, reads, _SCC_BIT)
-    parts = name.split("_")
-    if parts[:2] != ["s", "cmp"] or parts[2] not in COMPARE:
-        raise unsupported(instruction)
-    reads = scalar_bits(fields["ssrc0"], words) | scalar_bits(fields["ssrc1"], words)
-    run = _comparison(
-        parts[2],
-        parts[3].startswith("i"),
-        scalar_reader(fields["ssrc0"], words, instruction),
-        scalar_reader(fields["ssrc1"], words, instruction),
-    )
-    return MicroOp(instruction, run, reads, _SCC_BIT)
+def _bit_test(wanted: int, most: int, read_a: ScalarReader, read_b: ScalarReader) -> Run:
+    def run(wave: Wave) -> None:
+        wave.scc = int(read_a(wave) >> (read_b(wave) & most) & 1 == wanted)
+
+    return run
 
 
 def _comparison(
     relation: str,
     as_signed: bool,
-    read_a: Callable[[Wave], int],
-    read_b: Callable[[Wave], int],
+    read_a: ScalarReader,
+    read_b: ScalarReader,
 ) -> Run:
     compare = COMPARE[relation]
 
@@ -272,24 +252,24 @@ def _comparison(
 def _sopk(instruction: Decoded) -> MicroOp:
     name, fields = instruction.name, instruction.fields
     target, immediate = fields["sdst"], fields["simm16"]
-    here = register_bits(target, 1)
     extended = signed(immediate, 16) & WORD
+    here = register_bits(target, 1)
     if name == "s_movk_i32":
-        write = scalar_writer(target, 1, instruction)
+        write, _ = _target(instruction)
         return MicroOp(instruction, lambda wave: write(wave, extended), 0, here)
     if name == "s_cmovk_i32":
-        write_if = scalar_writer(target, 1, instruction)
+        write, _ = _target(instruction)
 
         def move(wave: Wave) -> None:
             if wave.scc:
-                write_if(wave, extended)
+                write(wave, extended)
 
         return MicroOp(instruction, move, _SCC_BIT | here, here)
     if name == "s_getreg_b32" and immediate & 0x3F in _HARDWARE_REGISTERS:
         value = _HARDWARE_REGISTERS[immediate & 0x3F] >> (immediate >> 6 & 31)
         field = value & (1 << (immediate >> 11) + 1) - 1
-        write_field = scalar_writer(target, 1, instruction)
-        return MicroOp(instruction, lambda wave: write_field(wave, field), 0, here)
+        write, _ = _target(instruction)
+        return MicroOp(instruction, lambda wave: write(wave, field), 0, here)
     if name in ("s_addk_i32", "s_mulk_i32"):
         given = replace(instruction, fields={**fields, "literal": extended})
         return _binary_step(given, (target, 255), SOP2[name.replace("k_", "_")])

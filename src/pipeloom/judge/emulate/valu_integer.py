@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.judge.emulate.register_numbers import LANES
 from pipeloom.judge.emulate.valu import VecOp
 
 Values = npt.NDArray[Any]
@@ -107,6 +108,13 @@ def _three(function: Function) -> Function:
 
 def _bit_count(a: Words, b: Words) -> Words:
     return _low(np.bitwise_count(a)) + b
+
+
+def _count_below(first: int) -> Function:
+    """v_mbcnt: bits of a mask, which stands for lanes from ``first`` on, below each lane."""
+    below = np.clip(np.arange(LANES) - first, 0, 32).astype(np.uint64)
+    window = _low((np.uint64(1) << below) - np.uint64(1))
+    return lambda mask, base: _bit_count(mask & window, base)
 
 
 def _middle(a: Values, b: Values, c: Values) -> Values:
@@ -242,6 +250,8 @@ INTEGER_OPS: dict[str, VecOp] = {
         keeps_half=True,
     ),
     "v_bcnt_u32_b32": VecOp("u32", _U32, _bit_count),
+    "v_mbcnt_lo_u32_b32": VecOp("u32", _U32, _count_below(0)),
+    "v_mbcnt_hi_u32_b32": VecOp("u32", _U32, _count_below(32)),
     "v_lshlrev_b64": VecOp("u64", ("u32", "u64"), lambda a, b: b << _wide(a & 63)),
     "v_lshrrev_b64": VecOp("u64", ("u32", "u64"), lambda a, b: b >> _wide(a & 63)),
     "v_ashrrev_i64": VecOp("i64", ("u32", "i64"), lambda a, b: b >> _signed_wide(a & 63)),

@@ -19,7 +19,6 @@ from pipeloom.judge.emulate.operands import (
     scalar_reader,
     scalar_writer,
     source_bits,
-    word_reader,
 )
 from pipeloom.judge.emulate.register_numbers import LANES, VCC, VGPR
 from pipeloom.judge.emulate.screening import (
@@ -54,8 +53,6 @@ def build_special(instruction: Decoded) -> MicroOp | None:
         "v_permlane16_swap_b32": lambda i: _half_swap(i, 16),
         "v_bitop3_b32": _truth_table,
         "v_bitop3_b16": _truth_table,
-        "v_mbcnt_lo_u32_b32": lambda i: _mask_count(i, upper=False),
-        "v_mbcnt_hi_u32_b32": lambda i: _mask_count(i, upper=True),
         "v_fmamk_f32": _multiply_add_literal,
         "v_fmaak_f32": _multiply_add_literal,
         "v_madmk_f16": _multiply_add_literal,
@@ -270,23 +267,6 @@ def _truth_table(instruction: Decoded) -> MicroOp:
         write(wave, result)
 
     return MicroOp(instruction, run, all_source_bits(codes), 1 << _target(instruction), screen_bits)
-
-
-def _mask_count(instruction: Decoded, *, upper: bool) -> MicroOp:
-    codes = source_codes(instruction)
-    mask = word_reader(codes[0], "u32", instruction)
-    base = word_reader(codes[1], "u32", instruction)
-    lane = np.arange(LANES)
-    below = np.clip(lane - 32 if upper else lane, 0, 32).astype(np.uint64)
-    window = ((np.uint64(1) << below) - np.uint64(1)).astype(np.uint32)
-    row = instruction.fields["vdst"]
-
-    def run(wave: Wave) -> None:
-        counted = np.bitwise_count(mask(wave) & window).astype(np.uint32)
-        wave.write_vector(row, counted + base(wave))
-
-    reads = source_bits(codes[0]) | source_bits(codes[1])
-    return MicroOp(instruction, run, reads, 1 << _target(instruction))
 
 
 def _multiply_add_literal(instruction: Decoded) -> MicroOp:
