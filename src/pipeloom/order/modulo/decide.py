@@ -22,7 +22,7 @@ from pipeloom.order.modulo.bounds import (
 )
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
-from pipeloom.order.modulo.exact import Verdict
+from pipeloom.order.modulo.exact import SearchOutcome
 from pipeloom.order.modulo.list_scheduling import ListScheduler, unpipelined
 from pipeloom.order.modulo.measure import fits_budget, measure, normalised
 from pipeloom.order.modulo.place_core import place_core
@@ -39,7 +39,7 @@ class Decision:
     """A verdict at one II, its schedule if found, and the method that settled it."""
 
     ii: int
-    verdict: Verdict
+    verdict: SearchOutcome
     starts: tuple[int, ...] = ()
     how: str = ""
 
@@ -75,14 +75,14 @@ class Decider:
     def quick(self, ii: int, effort: Effort) -> Decision:
         """Steps 1 and 2; UNKNOWN is a normal answer."""
         if ii < self.mii:
-            return Decision(ii, Verdict.IMPOSSIBLE, how="bounds")
+            return Decision(ii, SearchOutcome.IMPOSSIBLE, how="bounds")
         try:
             effort.step(self.graph_steps)
             timed = self.structure.timed(ii)
             if self.budgeted:
                 short = exceeds_budget(self.problem, timed, ii)
                 if short is not None:
-                    return Decision(ii, Verdict.IMPOSSIBLE, how=f"least lifetimes ({short})")
+                    return Decision(ii, SearchOutcome.IMPOSSIBLE, how=f"least lifetimes ({short})")
             stages = self.problem.budget.stages
             starts = ListScheduler(self.structure, timed, ii, stages, effort).run()
         except OutOfEffort:
@@ -94,17 +94,19 @@ class Decider:
         how = "CP-SAT on the whole body" if self.budgeted else "CP-SAT on the core"
         try:
             if effort.spent():
-                return Decision(ii, Verdict.UNKNOWN)
+                return Decision(ii, SearchOutcome.UNKNOWN)
             if self.budgeted:
                 verdict, starts = self._whole(ii, effort, work)
             else:
                 verdict, starts = place_core(self.structure, ii, effort, work)
         except OutOfEffort:
-            return Decision(ii, Verdict.UNKNOWN)
-        found = verdict is Verdict.FOUND
+            return Decision(ii, SearchOutcome.UNKNOWN)
+        found = verdict is SearchOutcome.FOUND
         return Decision(ii, verdict, normalised(starts) if found else (), how)
 
-    def _whole(self, ii: int, effort: Effort, work: float | None) -> tuple[Verdict, list[int]]:
+    def _whole(
+        self, ii: int, effort: Effort, work: float | None
+    ) -> tuple[SearchOutcome, list[int]]:
         stages = self.problem.budget.stages
         model = WholeModel(self.structure, ii, effort, stages=stages, turnable=bool(self.hint))
         if self.hint and model.possible:
@@ -115,7 +117,7 @@ class Decider:
     def decide(self, ii: int, effort: Effort) -> Decision:
         """All steps."""
         decision = self.quick(ii, effort)
-        return decision if decision.verdict is not Verdict.UNKNOWN else self.exact(ii, effort)
+        return decision if decision.verdict is not SearchOutcome.UNKNOWN else self.exact(ii, effort)
 
     def fallback(self) -> Decision:
         """The unpipelined schedule; UNKNOWN when budgets rule it out."""
@@ -125,8 +127,8 @@ class Decider:
     def _found(self, ii: int, starts: Sequence[int] | None, how: str) -> Decision:
         """What a heuristic found, where it fits the budgets."""
         if starts is None or not fits_budget(self.problem, measure(self.problem, ii, starts)):
-            return Decision(ii, Verdict.UNKNOWN)
-        return Decision(ii, Verdict.FOUND, normalised(starts), how)
+            return Decision(ii, SearchOutcome.UNKNOWN)
+        return Decision(ii, SearchOutcome.FOUND, normalised(starts), how)
 
 
 def _channels_compete(problem: ModuloProblem) -> bool:

@@ -35,7 +35,7 @@ INTERRUPT_POLL_SECONDS = 0.2
 STOP_POLL_SECONDS = 0.02
 
 
-class Verdict(Enum):
+class SearchOutcome(Enum):
     """What a search at one II established."""
 
     FOUND = "found"
@@ -125,7 +125,7 @@ class ModuloModel:
         else:
             self.model.add_cumulative(intervals, [1] * len(intervals), room)
 
-    def solve(self, work: float | None = None) -> tuple[Verdict, Any]:
+    def solve(self, work: float | None = None) -> tuple[SearchOutcome, Any]:
         """Run CP-SAT in a thread, so that Ctrl-C reaches us; returns the solver for values.
 
         ``work`` limits this one solve, in deterministic time.
@@ -148,10 +148,10 @@ class ModuloModel:
         status = run_interruptible(solver, self.model, effort)
         effort.charge(solver.response_proto.deterministic_time)
         if status in (self.cp.OPTIMAL, self.cp.FEASIBLE):
-            return Verdict.FOUND, solver
+            return SearchOutcome.FOUND, solver
         if status == self.cp.INFEASIBLE:
-            return Verdict.IMPOSSIBLE, solver
-        return Verdict.UNKNOWN, solver
+            return SearchOutcome.IMPOSSIBLE, solver
+        return SearchOutcome.UNKNOWN, solver
 
 
 def run_interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, effort: Effort) -> Any:

@@ -25,7 +25,7 @@ from pipeloom.order.modulo.bounds import unit_bounds
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.decide import Decider
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
-from pipeloom.order.modulo.exact import Verdict
+from pipeloom.order.modulo.exact import SearchOutcome
 from pipeloom.order.modulo.parts import Budget
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.whole import WholeModel
@@ -156,7 +156,7 @@ def explain_ii(
     pieces = _first_conflict(problem, ii)
     if pieces is None:
         pieces = all_pieces(problem)
-        if _verdict(problem, pieces, ii, effort) is not Verdict.IMPOSSIBLE:
+        if _verdict(problem, pieces, ii, effort) is not SearchOutcome.IMPOSSIBLE:
             if effort.interrupted:
                 raise KeyboardInterrupt
             return None
@@ -167,7 +167,9 @@ def explain_ii(
     return Explanation(ii, shrunk, minimal, words)
 
 
-def _verdict(problem: ModuloProblem, pieces: Iterable[Piece], ii: int, effort: Effort) -> Verdict:
+def _verdict(
+    problem: ModuloProblem, pieces: Iterable[Piece], ii: int, effort: Effort
+) -> SearchOutcome:
     decider = Decider(relaxed(problem, pieces))
     return decider.decide(ii, effort).verdict
 
@@ -220,12 +222,12 @@ def _shrink(
                 continue
             rest = [piece for piece in current if piece not in chunk]
             verdict = _verdict(problem, rest, ii, effort)
-            if verdict is Verdict.IMPOSSIBLE:
+            if verdict is SearchOutcome.IMPOSSIBLE:
                 current = rest
                 if progress is not None:
                     progress(len(current))
                 continue
-            if verdict is Verdict.UNKNOWN:
+            if verdict is SearchOutcome.UNKNOWN:
                 return tuple(current), False
             if size == 1:
                 needed.add(chunk[0])
@@ -285,7 +287,7 @@ def _least_use(
             target = model.peak if kind is PieceKind.VALUE else model.bytes_held()
             model.model.model.minimize(target)
             verdict, _, solver = model.solve()
-            if verdict is Verdict.FOUND:
+            if verdict is SearchOutcome.FOUND:
                 return f"at least {round(solver.best_objective_bound)}"
     return "more than is available"
 

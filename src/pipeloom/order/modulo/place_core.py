@@ -9,14 +9,14 @@ from __future__ import annotations
 from pipeloom.errors import InternalError
 from pipeloom.order.modulo.core import Core, Hold, Structure
 from pipeloom.order.modulo.effort import Effort
-from pipeloom.order.modulo.exact import ModuloModel, Verdict
+from pipeloom.order.modulo.exact import ModuloModel, SearchOutcome
 from pipeloom.order.modulo.longest_paths import settle_in_slots
 from pipeloom.order.modulo.reservations import ReservationTable, first_free
 
 
 def place_core(
     structure: Structure, ii: int, effort: Effort, work: float | None = None
-) -> tuple[Verdict, list[int]]:
+) -> tuple[SearchOutcome, list[int]]:
     """Decide an II without budgets: start times of all ops, or a proof that there are none."""
     core = structure.core(ii)
     model = ModuloModel(ii, effort)
@@ -34,7 +34,7 @@ def place_core(
     _order_twins(model, core)
     model.add_units(core.holds, structure.room(core.holds.values()))
     verdict, solver = model.solve(work)
-    if verdict is not Verdict.FOUND:
+    if verdict is not SearchOutcome.FOUND:
         return verdict, []
     slots = {op: solver.value(model.start[op]) % ii for op in core.holds}
     return verdict, _complete(structure, core, slots)

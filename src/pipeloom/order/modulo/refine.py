@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.effort import Effort
-from pipeloom.order.modulo.exact import Verdict
+from pipeloom.order.modulo.exact import SearchOutcome
 from pipeloom.order.modulo.result import ObjectiveValue
 from pipeloom.order.modulo.whole import Objective, WholeModel
 
@@ -49,7 +49,7 @@ def refine_schedule(
         model.hint(refined.starts)
         model.model.model.minimize(expression)
         verdict, found, solver = model.solve()
-        if verdict is not Verdict.FOUND:
+        if verdict is not SearchOutcome.FOUND:
             return
         refined.starts = found
         best = round(solver.objective_value)

@@ -16,7 +16,7 @@ from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.order.modulo.bounds import enough_ii
 from pipeloom.order.modulo.decide import Decider, Decision
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
-from pipeloom.order.modulo.exact import Verdict
+from pipeloom.order.modulo.exact import SearchOutcome
 from pipeloom.order.modulo.measure import measure, normalised, unit_tables
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.refine import Refined, refine_schedule
@@ -201,7 +201,10 @@ class _Solve:
         Work is counted in deterministic time, so that rounds do not depend on the machine.
         """
         work = 0.0
-        if not self._finished() and self._attempt(self.lower_bound, work) is not Verdict.FOUND:
+        if (
+            not self._finished()
+            and self._attempt(self.lower_bound, work) is not SearchOutcome.FOUND
+        ):
             self._try_fallback()
         while not self._finished():
             self._raise_bound(work)
@@ -215,7 +218,7 @@ class _Solve:
             ii = self.lower_bound
             if self.decider.monotone and self.best is not None:
                 ii = min(ii + step, (ii + self.best.ii) // 2)
-            if self._attempt(ii, work) is Verdict.UNKNOWN:
+            if self._attempt(ii, work) is SearchOutcome.UNKNOWN:
                 return
             step = min(2 * step + 1, MOST_SLOTS)
 
@@ -230,12 +233,12 @@ class _Solve:
             if best - failed <= 1:
                 return
             ii = (failed + best) // 2
-            if self._attempt(ii, work) is not Verdict.FOUND:
+            if self._attempt(ii, work) is not SearchOutcome.FOUND:
                 failed = ii
 
     def _try_fallback(self) -> None:
         fallback = self.decider.fallback()
-        if fallback.verdict is Verdict.FOUND and fallback.ii <= self.max_ii:
+        if fallback.verdict is SearchOutcome.FOUND and fallback.ii <= self.max_ii:
             self._record(fallback)
 
     def _finished(self) -> bool:
@@ -245,13 +248,13 @@ class _Solve:
             return self.lower_bound >= self.best.ii
         return self.lower_bound > self.max_ii
 
-    def _attempt(self, ii: int, work: float) -> Verdict:
+    def _attempt(self, ii: int, work: float) -> SearchOutcome:
         """Decide one II with this much work of CP-SAT, unless it is settled or has resisted it."""
         known = self.settled.get(ii)
         if known is None:
             self._report("quick search", ii)
             known = self.decider.quick(ii, self.effort)
-        if known.verdict is Verdict.UNKNOWN and self.resisted.get(ii, 0.0) < work:
+        if known.verdict is SearchOutcome.UNKNOWN and self.resisted.get(ii, 0.0) < work:
             self._report("exact search", ii)
             known = self.decider.exact(ii, self.effort, work)
             self.resisted[ii] = work
@@ -260,7 +263,7 @@ class _Solve:
 
     def _record(self, decision: Decision) -> None:
         self.settled[decision.ii] = decision
-        if decision.verdict is Verdict.FOUND:
+        if decision.verdict is SearchOutcome.FOUND:
             broken = check_modulo(self.problem, decision.ii, decision.starts)
             if broken:
                 raise InternalError(
@@ -268,11 +271,11 @@ class _Solve:
                 )
             if self.best is None or decision.ii < self.best.ii:
                 self.best = decision
-        if decision.verdict is Verdict.IMPOSSIBLE and self.decider.monotone:
+        if decision.verdict is SearchOutcome.IMPOSSIBLE and self.decider.monotone:
             self.lower_bound = max(self.lower_bound, decision.ii + 1)
         while (
             self.lower_bound in self.settled
-            and self.settled[self.lower_bound].verdict is Verdict.IMPOSSIBLE
+            and self.settled[self.lower_bound].verdict is SearchOutcome.IMPOSSIBLE
         ):
             self.lower_bound += 1
 
@@ -364,12 +367,12 @@ class _Solve:
 
     def _refuted_by(self, ii: int) -> str:
         known = self.settled.get(ii)
-        if known is not None and known.verdict is Verdict.IMPOSSIBLE:
+        if known is not None and known.verdict is SearchOutcome.IMPOSSIBLE:
             return known.how
         larger = min(
             other
             for other, decision in self.settled.items()
-            if other > ii and decision.verdict is Verdict.IMPOSSIBLE
+            if other > ii and decision.verdict is SearchOutcome.IMPOSSIBLE
         )
         return f"the refutation of II = {larger}, to which it would stretch"
 

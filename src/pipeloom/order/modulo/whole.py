@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.effort import Effort
-from pipeloom.order.modulo.exact import ModuloModel, Verdict
+from pipeloom.order.modulo.exact import ModuloModel, SearchOutcome
 from pipeloom.order.modulo.longest_paths import NO_PATH, TimedGraph, settle_in_slots
 from pipeloom.order.modulo.measure import normalised
 
@@ -245,12 +245,12 @@ class WholeModel:
         for op in self.kept:
             self.model.model.add_hint(self.model.start[op], starts[op])
 
-    def solve(self, work: float | None = None) -> tuple[Verdict, list[int], Any]:
+    def solve(self, work: float | None = None) -> tuple[SearchOutcome, list[int], Any]:
         """Start times of every op, or the verdict that there are none."""
         if not self.possible:
-            return Verdict.IMPOSSIBLE, [], None
+            return SearchOutcome.IMPOSSIBLE, [], None
         verdict, solver = self.model.solve(work)
-        if verdict is not Verdict.FOUND:
+        if verdict is not SearchOutcome.FOUND:
             return verdict, [], solver
         fixed = {op: solver.value(self.model.start[op]) for op in self.kept}
         return verdict, self._extend(fixed), solver
