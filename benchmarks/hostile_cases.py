@@ -227,7 +227,7 @@ def store_entries() -> bytes:
         def write(self, key: str, content: Any) -> None:
             entries[key] = copy.deepcopy(dict(content))
 
-    derive(gemm(64, 64, 32), target_for("gfx950"), STORE_WAVES, store=Kept(None))
+    derive(gemm(64, 64, 32), target_for("gfx950"), STORE_WAVES, store=Kept(Path("kept")))
     assert derived_key(gemm(64, 64, 32), target_for("gfx950"), STORE_WAVES) in entries
     return _json(entries)
 

@@ -392,7 +392,7 @@ def test_hovering_says_op_tile_cycles_and_cause(page: webdriver.Chrome) -> None:
         ("barriers", "last wave"),
         ("LDS in flight", "operations"),
         ("loads in flight", "KiB"),
-        ("A copy 0 m 0:2", "K tile"),
+        ("A copy 0 m 0:64", "K tile"),
     ],
 )
 def test_every_kind_of_lane_says_what_it_shows(

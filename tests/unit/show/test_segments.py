@@ -129,13 +129,13 @@ def test_lanes_are_the_boxes_that_loads_fill(program: Program) -> None:
     lanes = lds_lanes(program)
     assert [lane.name for lane in lanes] == [
         f"{operand} copy {copy} {dim} {part}"
-        for operand, dim, parts in (("A", "m", ("0:2", "2:4")), ("B", "n", ("0:4", "4:8")))
+        for operand, dim in (("A", "m"), ("B", "n"))
         for copy in (0, 1)
-        for part in parts
+        for part in ("0:64", "64:128", "128:192", "192:256")
     ]
     load = touches(program, lanes, 0, 2)["loop", 2, 0]
     assert (load.iteration, load.reads) == (1, ())
-    assert [lanes[n].name for n in load.writes] == ["A copy 1 m 2:4"]
+    assert [lanes[n].name for n in load.writes] == ["A copy 1 m 128:192"]
 
 
 def test_stalls_name_the_waves_where_others_do_other_work() -> None:

@@ -43,7 +43,7 @@ def _bounds() -> dict[GemmSpec, BlockCost]:
 
 def _timed(job: GemmSpec) -> BlockCost | None:
     """Some cost above the bound that depends on the job alone; one block in eight fits nowhere."""
-    draw = random.Random(cost_key(job)).random()
+    draw = random.Random(repr(job)).random()
     least = _bounds()[replace(job, short_ends=False)]
     slow = BlockCost(least.cycles * (1 + draw / 5), 2000 * draw + 1200, least.matrix, least.unit)
     return None if draw > 7 / 8 else slow
