@@ -7,14 +7,16 @@ import re
 from itertools import combinations
 from math import dist
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from pipeloom.cli.main import main
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan
 from pipeloom.show.tuning_page import COLOURS, OTHERS, render_tuning
-from pipeloom.tuning import candidates
+from pipeloom.tuning import candidates, pages
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +117,10 @@ def test_what_is_no_figure(tmp_path: Path, text: str, capsys: pytest.CaptureFixt
     assert main([*command, str(tmp_path / "none")]) == 1
     with pytest.raises(SystemExit):
         main(["tune", "64x48x128", "--published", str(figures)])
+
+
+def test_the_peak_is_that_of_all_matrix_units() -> None:
+    """256 units that do a block of 256x256x64 in 2048 cycles, at 2.4 GHz."""
+    block, cost = Block(256, 256, 64), BlockCost(2100.0, 0.0, 2048.0, "matrix unit")
+    one: Any = SimpleNamespace(chip="MI355X", plan=Plan(block), cost=cost)
+    assert pages._peak_tflops(one) == pytest.approx(256 * 2 * 256 * 256 * 64 / 2048 * 2.4e-3)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from pipeloom.drive.checking import check
+from pipeloom.judge.check.retirement import NEVER
+from pipeloom.judge.check.trip_counts import LoopRun, _steady
 from pipeloom.judge.check.verdict import CheckStatus, CheckVerdict
 
 LOOP = """
@@ -161,3 +163,13 @@ def test_what_only_the_first_trip_does_is_no_matter_of_how_often_it_ran(
     assert [(loop.least, loop.reason) for loop in once.loops] == [(3, "")]
     always = judge(bench, trips, AT_FIRST.format(then=0), text)
     assert [loop.reason != "" for loop in always.loops] == [True]
+
+
+@pytest.mark.parametrize("period", [1, 2, 5, 8, 9])
+def test_trips_that_repeat_after_more_than_eight_do_not_stand(period: int) -> None:
+    """Forty trips of four steps, whose path says which of ``period`` it is."""
+    starts = tuple(range(0, 160, 4))
+    path = np.repeat(np.arange(40) % period, 4)
+    run = LoopRun(0, starts, 160)
+    found = _steady(run, path, {}, np.full(160, NEVER))
+    assert found == ((period + 1, period) if period <= 8 else None)

@@ -9,11 +9,13 @@ import pytest
 from pipeloom.declare import Loop
 from pipeloom.errors import ScheduleError, StructureError
 from pipeloom.judge.verify import FindingKind, Status, Verdict, proves, verify
+from pipeloom.machine.dtypes import F32
 from pipeloom.program import (
     Access,
     Affine,
     Program,
     Step,
+    TileType,
     TripCount,
     Work,
 )
@@ -26,6 +28,7 @@ from tests.unit.judge.verify.programs import (
     changed,
     copy,
     edited,
+    lds,
     load_row,
     looped,
     lowered,
@@ -396,6 +399,56 @@ def test_every_fault_of_a_run_is_told() -> None:
         wrong = changed(wrong, "after", f"store out{name}", reads=(Access(f"r.S{other}"),))
     found = refuted(wrong, FindingKind.ACCOUNTING).findings
     assert {(f.second.op, f.trips) for f in found} == {("store outX", 1), ("store outY", 1)}
+
+
+def shared_and_own(*behind: Step) -> Program:
+    """All waves fill LDS; each then puts twice of it in a place of its own, next to that, and both
+    read the first wave's."""
+    loop = Loop("twice", over="k")
+    x = loop.stream("X", "f32", k=1, c=4)
+    total = loop.carry("S", c=4)
+    total += (x + x).named("twice").sum("k")
+    loop.store("out", total)
+    tile, row = TileType(("k", "c"), (1, 4), F32), TileType(("c",), (4,), F32)
+    filled, first, second = ((((0, 1), (at, at + 4)),) for at in (0, 4, 8))
+    twice = Work(
+        node="twice",
+        label="twice",
+        iteration=0,
+        reads=(Access("R"), Access("R")),
+        writes=(Access("D"),),
+    )
+    steps: list[Step] = [
+        BARRIER,
+        copy("X", "X", Access("L", filled, shared=True), 0, "vm", label="fill"),
+        wait("vm"),
+        BARRIER,
+        copy("X", Access("L", filled), "R", 0, "lgkm"),
+        wait("lgkm"),
+        twice,
+        copy("twice", "D", Access("L", (*first, *second)), 0, "lgkm", label="put"),
+        wait("lgkm"),
+        *behind,
+        copy("twice", Access("L", first), "E", 0, "lgkm", label="get"),
+        wait("lgkm"),
+        add_up(["E"], "sum", 0),
+    ]
+    return program(
+        loop.meaning,
+        [
+            lds("L", TileType(("k", "c"), (1, 12), F32)),
+            *(register(name, tile) for name in "RDE"),
+            register("sum", row, 0.0),
+        ],
+        [((0, 1), [looped(*steps), straight("end", copy("out", "sum", "out", None, "vm"))])],
+    )
+
+
+def test_a_place_that_is_filled_together_and_alone() -> None:
+    """The first wave may read at once what it put there, the second only behind a barrier."""
+    assert verify(shared_and_own(BARRIER)).proved
+    verdict = refuted(shared_and_own(), FindingKind.RAW)
+    assert {f.second.wave for f in verdict.findings} == {1}
 
 
 # --- several loops --------------------------------------------------------------------------------
