@@ -28,7 +28,6 @@ from collections.abc import Iterator, Sequence
 from operator import le
 
 from pipeloom.reference.strategies.budget import GaveUp, NodeBudget
-from pipeloom.reference.strategies.fewest_registers import LeastRegisters
 from pipeloom.reference.strategies.one_machine import Job, preemptive_bound
 from pipeloom.reference.strategies.tables import NEVER, SERIAL_UNITS, Tables
 
@@ -87,7 +86,6 @@ class BodySearch:
 
     def __init__(self, tables: Tables, budget: NodeBudget) -> None:
         self.tables = tables
-        self.registers = LeastRegisters(tables, budget)
         self.budget = budget
         self._failed: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
         self._peak_of_all = sum(tables.defines)
@@ -104,6 +102,8 @@ class BodySearch:
         """
         give_up_at = self.budget.nodes + effort
         self.budget.spend()
+        if peak < self._peak_of_all and peak < self.tables.least_peak:
+            return None, NEVER
         state = self._root()
         for i in prefix:
             state = self._child(state, i)
@@ -267,10 +267,6 @@ class BodySearch:
             known = self._known_to_fail(tables.first_half, ahead, target, peak)
         if known:
             return known
-        if peak < self._peak_of_all and not self.registers.can_complete(
-            state.placed, state.live, peak
-        ):
-            return NEVER
         return vector
 
     def _fits_blocks(self, state: _State) -> bool:

@@ -9,6 +9,7 @@ first order in index order does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 from pipeloom.reference.graph import LoopBody
@@ -102,7 +103,8 @@ class Tables:
         """For each op the set that must be placed before it: producers, and its lower twin."""
         self.sequence = self._sequence()
         """One order that respects edges, twins and halves."""
-        followers = self._followers()
+        self.followers = followers = self._followers()
+        """For each op the set of ops that every order places after it."""
         self.enders = [
             sum(
                 1 << i
@@ -165,7 +167,6 @@ class Tables:
         return sequence
 
     def _followers(self) -> list[int]:
-        """For each op the set of ops that every order places after it."""
         after = [0] * self.n
         for j in reversed(self.sequence):
             if j < self.half:
@@ -174,6 +175,24 @@ class Tables:
                 if self.before[j] >> i & 1:
                     after[i] |= after[j] | 1 << j
         return after
+
+    @cached_property
+    def least_peak(self) -> int:
+        """VGPRs that every order has live at some time, whatever its makespan and blocks.
+
+        What an op needs where all that may free registers before it has done so, and nothing but
+        what must has taken any. It is most often met; the search settles what lies between.
+        """
+        net = [d - k for d, k in zip(self.defines, self.kills, strict=True)]
+        peak = max(0, sum(net))
+        for i in range(self.n):
+            live = sum(
+                net[j] if self.followers[j] >> i & 1 else min(net[j], 0)
+                for j in range(self.n)
+                if j != i and not self.followers[i] >> j & 1
+            )
+            peak = max(peak, live + self.defines[i])
+        return peak
 
     def peak(self, order: Sequence[int]) -> int:
         """The VGPR peak of an order."""
