@@ -11,13 +11,14 @@ import pytest
 
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import proves, verify
-from pipeloom.program import Barrier, Program, Step, SyncMethod, Wait, Work
+from pipeloom.program import Access, Barrier, Box, Program, Step, SyncMethod, Wait, Work
 from pipeloom.program.provenance import OrderedBy
 from pipeloom.sync import REPAIRED, synchronize
 from pipeloom.sync.nearest_order import precedences
 from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
 from pipeloom.sync.walk import sample_runs
+from tests.unit.judge.verify.programs import TILE, producer_consumer, register
 
 
 def words(program: Program, group: int = 0) -> dict[str, str]:
@@ -325,3 +326,24 @@ def test_of_several_faults_the_first_of_the_proof_is_told(programs: Any) -> None
         synchronize(wrong)
     assert findings[0].where in caught.value.message
     assert findings[0].why in caught.value.message
+
+
+def test_waves_that_use_other_halves_of_a_register() -> None:
+    """Beside registers that all of them use whole: the waits are those of the plain program."""
+    halves: tuple[Box, ...] = (((0, 1), (0, 4)), ((0, 1), (4, 8)))
+    base = producer_consumer()
+    steps: list[Step] = list(base.groups[1].sections[0].steps)
+    for at, step in enumerate(steps):
+        if isinstance(step, Work) and step.label == "fetch":
+            steps[at] = replace(step, writes=(Access("R", halves),))
+        elif isinstance(step, Work):
+            steps[at] = replace(step, reads=(Access("R", halves),))
+    wide = tuple(register("R", TILE) if r.name == "R" else r for r in base.resources)
+    fills, uses = base.groups
+    loop = replace(uses.sections[0], steps=tuple(steps))
+    uses = replace(uses, sections=(loop, *uses.sections[1:]))
+    apart = replace(base, resources=wide, groups=(fills, uses))
+    found = synchronize(apart)
+    assert proves(found)
+    for group in (0, 1):
+        assert words(found, group) == words(synchronize(base), group)

@@ -9,6 +9,7 @@ from itertools import accumulate
 import pytest
 
 from pipeloom.judge.simulate import Trace, simulate_stream
+from pipeloom.judge.simulate.settled import steady_cycles_of
 
 
 def with_iterations(*waves: tuple[int, Sequence[int]]) -> Trace:
@@ -88,3 +89,10 @@ def test_short_runs_of_any_shape_end(stream: str, iterations: int, waves: int) -
 )
 def test_from_four_iterations_on_the_ends_do_not_count(count: int, window: tuple[int, int]) -> None:
     assert with_iterations((0, [100] * count)).steady_window == window
+
+
+def test_waves_that_no_barrier_holds_together_are_run_to_the_end() -> None:
+    """Two that share a SIMD drift apart: the time of the whole loop counts."""
+    trace = simulate_stream("V3 N", arch="gfx950", waves_per_simd=2, iterations=6)
+    short = steady_cycles_of(trace.programs, trace.machine, 6)
+    assert short == trace.steady_cycles_per_iteration
