@@ -122,6 +122,7 @@ def commands(tell: Callable[[str], bool], folder: Path) -> Iterator[Row]:
                 subprocess.run,
                 [sys.executable, "-m", "pipeloom.cli.main", *arguments],
                 check=True,
+                cwd=folder,
                 stdout=subprocess.DEVNULL,
                 env=os.environ | {VARIABLE: str(store)},
             )

@@ -32,7 +32,7 @@ from functools import cached_property
 
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.machine.chips import TARGETS, element_type, target_for
-from pipeloom.machine.dtypes import BF16, F32, DType, dtype_for
+from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.program import (
     Access,
@@ -41,18 +41,11 @@ from pipeloom.program import (
     Box,
     Fence,
     Group,
-    Layout,
-    Meaning,
-    Node,
-    NodeKind,
     OrderedBy,
     Priority,
     Program,
     Provenance,
-    Resource,
     Section,
-    Space,
-    TileType,
     TripCount,
     Wait,
     Work,
@@ -63,9 +56,9 @@ from pipeloom.program import (
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
+from pipeloom.reference.held_tiles import HeldTiles, lds_name
 from pipeloom.reference.instruction_counts import InstructionCounts, disagreement
 from pipeloom.reference.kernels import (
-    Accumulator,
     EntryRun,
     Kernel,
     LdsRegion,
@@ -73,8 +66,8 @@ from pipeloom.reference.kernels import (
     kernel_for,
 )
 from pipeloom.reference.ops import OpRole, OpTag, Phase
-from pipeloom.reference.staged import SUMS, matrix_layout, summed_meaning, with_two_operands
-from pipeloom.reference.walked import LENGTHWISE, Operand, Walked
+from pipeloom.reference.staged import SUMS, with_two_operands
+from pipeloom.reference.walked import Operand
 
 TRIPS = "T"
 SECTIONS = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
@@ -148,12 +141,9 @@ def _target(compiled: CompiledSchedule) -> Target:
 
 
 @dataclass
-class _Lift(Walked):
+class _Lift(HeldTiles):
     """One schedule and its kernel on the way to a program."""
 
-    target: Target
-    dtype: DType
-    out: DType
     ordinals: Tally[object] = field(default_factory=Tally)
     """How often an accumulator was added to, or a part of a stream copied to a kind of place."""
 
@@ -169,7 +159,7 @@ class _Lift(Walked):
             name=compiled.schedule,
             meaning=self.meaning,
             target=self.target,
-            resources=tuple(self._resources()),
+            resources=tuple(self.resources()),
             groups=tuple(Group(waves, self._sections(waves)) for waves in kernel.groups),
             trips=(TripCount(TRIPS, kernel.min_trips),),
             iterations=Affine(kernel.tiles(0), ((TRIPS, advance),)),
@@ -188,90 +178,6 @@ class _Lift(Walked):
                 notes=(*compiled.notes, *([] if fault is None else [fault.message])),
             ),
         )
-
-    @cached_property
-    def meaning(self) -> Meaning:
-        """Two operands: C += A x B^T. One: C += its sum."""
-        operands = tuple(self.operands.values())
-        streams = [
-            Node(name=o.name, kind=NodeKind.STREAM, type=self._tile(o, o.size)) for o in operands
-        ]
-        dims = tuple(o.dim for o in operands) if len(operands) > 1 else ()
-        c = TileType(dims, tuple(o.size for o in operands) if dims else (), F32)
-        return summed_meaning(self.compiled.schedule, streams, c, self._stored)
-
-    @property
-    def _stored(self) -> DType:
-        """The type of C in memory; that of the sums where rows are units, which nobody stores."""
-        return F32 if self.geometry is None else self.out
-
-    def _tile(self, operand: Operand, size: int) -> TileType:
-        if operand.dim == "k":
-            return TileType(("k",), (size,), BF16)
-        dtype = BF16 if self.geometry is None else self.dtype
-        return TileType((operand.dim, "k"), (size, self.depth), dtype)
-
-    def _layout(self, *, sums: bool = False) -> Layout | None:
-        """How a register tile lies; open without a tile, which has the matrix instruction."""
-        return None if self.geometry is None else matrix_layout(self.geometry, sums=sums)
-
-    def _resources(self) -> Iterable[Resource]:
-        stages: dict[str, int] = {}
-        for _, _, effect in self.effects:
-            for region in [*effect.lds_writes, *(r.region for r in effect.lds_reads)]:
-                stages[region.operand] = max(stages.get(region.operand, 1), region.stage + 1)
-        for name, count in sorted(stages.items()):
-            operand = self.operands[name]
-            tile = self._tile(operand, operand.size)
-            yield Resource(name=_lds(name), space=Space.LDS, type=tile, copies=count)
-        registers = {r for _, _, e in self.effects for r in (*e.register_reads, *e.register_writes)}
-        for register in sorted(registers):
-            operand = self.operands[self.stream_of[register.bank]]
-            lengths = {b - a for (_, r), (a, b) in self.held.items() if r == register}
-            size = max(lengths, default=self.fragment(operand.name))
-            yield Resource(
-                name=str(register),
-                space=Space.REGISTER,
-                type=self._tile(operand, size),
-                layout=self._layout(),
-            )
-        yield Resource(
-            name=SUMS,
-            space=Space.REGISTER,
-            type=self._sums,
-            start=0.0,
-            layout=self._layout(sums=True),
-        )
-
-    @cached_property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """Those the model names, and those its MMAs touch."""
-        touched = {e.accumulator for _, _, e in self.effects if e.accumulator is not None}
-        return tuple(sorted({*self.kernel.accumulators(), *touched}))
-
-    @cached_property
-    def _sums(self) -> TileType:
-        operands = tuple(self.operands.values())
-        if len(operands) == 1:
-            return TileType((), (), F32)
-        counts = (
-            1 + max(a.row for a in self.accumulators),
-            1 + max(a.column for a in self.accumulators),
-        )
-        sizes = (n * self.fragment(o.name) for n, o in zip(counts, operands, strict=True))
-        return TileType(LENGTHWISE, tuple(sizes), F32)
-
-    def _place(self, accumulator: Accumulator) -> tuple[Box, ...]:
-        """Where a wave keeps an accumulator."""
-        operands = tuple(self.operands.values())
-        if len(operands) == 1:
-            return ()
-        lengths = [self.fragment(o.name) for o in operands]
-        rows, columns = lengths
-        i, j = accumulator.row, accumulator.column
-        return (((i * rows, (i + 1) * rows), (j * columns, (j + 1) * columns)),)
-
-    # --- steps ------------------------------------------------------------------------------------
 
     def _sections(self, waves: Sequence[int]) -> tuple[Section, ...]:
         kernel = self.kernel
@@ -332,7 +238,7 @@ class _Lift(Walked):
             label=_label(step, first),
             iteration=ordinal - base,
             reads=tuple(Access(str(r)) for r in registers),
-            accumulates=(Access(SUMS, self._place(first.accumulator)),),
+            accumulates=(Access(SUMS, self.place(first.accumulator)),),
             parts=_per_wave(
                 [
                     self.summed[w, e.accumulator]
@@ -355,7 +261,7 @@ class _Lift(Walked):
         source, reads = self._source(step, waves, effects, moved)
         place = written[0]
         if isinstance(place, LdsRegion):
-            target = Access(_lds(place.operand), moved, place.stage, shared=True)
+            target = Access(lds_name(place.operand), moved, place.stage, shared=True)
         else:
             target = Access(str(place))
         iteration = step.tile
@@ -408,7 +314,7 @@ class _Lift(Walked):
         first = effects[0]
         if first.lds_reads:
             region = first.lds_reads[0].region
-            return region.operand, Access(_lds(region.operand), moved, region.stage)
+            return region.operand, Access(lds_name(region.operand), moved, region.stage)
         if first.tile is not None:
             if first.lds_writes:
                 name = first.lds_writes[0].operand
@@ -445,7 +351,7 @@ class _Lift(Walked):
                 node="C",
                 label=f"store {accumulator}",
                 iteration=None,
-                reads=(Access(SUMS, self._place(accumulator)),),
+                reads=(Access(SUMS, self.place(accumulator)),),
                 writes=(Access("out", parts),),
                 parts=parts,
                 is_copy=True,
@@ -483,10 +389,6 @@ def _label(step: EntryRun, effect: OpEffect) -> str:
     regions = [*effect.lds_writes, *(read.region for read in effect.lds_reads)]
     operand = regions[0].operand if regions else ""
     return f"{_VERBS.get(op.role, 'op')} {operand}[{op.stage},{op.subtile}]"
-
-
-def _lds(operand: str) -> str:
-    return f"LDS {operand}"
 
 
 def _per_wave(boxes: Sequence[Box]) -> tuple[Box, ...]:

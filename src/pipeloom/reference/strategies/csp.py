@@ -15,9 +15,9 @@ the answer depends on nothing but the input:
 Where only the last step is cut short, the optimum stays proved: the order is one of the best,
 but perhaps not the first of them.
 
-Why not CP-SAT: importing it takes longer than the 35 ms in which a schedule is to be compiled, and
-on the ping-pong above it has no proof of the makespan after 1.8 s (bound 440 of 500), where this
-search takes 3 ms, registers and tie-break included.
+Why not CP-SAT: importing it takes longer than the 35 ms in which a schedule is to be compiled. The
+one formulation that was tried, without registers or blocks, had no proof of the makespan of the
+ping-pong above after 1.8 s (bound 440 of 500), where this search takes 3 ms for all of it.
 """
 
 from __future__ import annotations
