@@ -109,6 +109,7 @@ def test_a_symbol_that_steers_is_refused() -> None:
             load_code_object(bad)
 
 
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("evil", ["a\nPROVED", "a\x1b[1m", "a\udc80", "a\u202eb"])
 def test_a_label_that_steers_is_refused(evil: str, tmp_path: Path) -> None:
     """In a comment of the assembly, its second line would be code."""
