@@ -139,7 +139,7 @@ class Meaning:
                 f"from {POSITIVE[0]:.2g} to {POSITIVE[1]:.2g}",
                 field=node.name,
             )
-        if node.align not in ALIGNMENTS:
+        if type(node.align) is not int or node.align not in ALIGNMENTS:
             raise GraphError(
                 f"{node.name!r} is aligned to {node.align!r} bytes",
                 hint=f"one of: {', '.join(map(str, ALIGNMENTS))}",

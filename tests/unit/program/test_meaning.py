@@ -165,7 +165,8 @@ def test_arrays_are_aligned_as_declared() -> None:
     assert GFX942.lds_load_bytes(usual["A"].align) == 4
     with pytest.raises(GraphError, match="no array 'Z'"):
         loop.align("Z", to=4)
-    loop.align("A", to=3)
-    with pytest.raises(GraphError, match="'A' is aligned to 3 bytes") as caught:
-        _ = loop.meaning
-    assert (caught.value.field, caught.value.hint) == ("A", "one of: 4, 16")
+    for wrong in (3, 4.0):
+        loop.align("A", to=wrong)  # type: ignore[arg-type]
+        with pytest.raises(GraphError, match=f"'A' is aligned to {wrong} bytes") as caught:
+            _ = loop.meaning
+        assert (caught.value.field, caught.value.hint) == ("A", "one of: 4, 16")

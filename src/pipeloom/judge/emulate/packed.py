@@ -153,8 +153,10 @@ def _pairs(instruction: Decoded, op: VecOp | None) -> MicroOp:
         )
         for position, code in enumerate(codes)
     ]
-    row = instruction.fields["vdst"]
+    row, clamp = instruction.fields["vdst"], bool(instruction.fields["clmp"])
     function = None if op is None else op.function
+    if clamp and function is None:
+        raise unsupported(instruction, "clamp on a move")
 
     def run(wave: Wave) -> None:
         if function is None:
@@ -162,6 +164,8 @@ def _pairs(instruction: Decoded, op: VecOp | None) -> MicroOp:
         else:
             low = function(*[pair[0](wave) for pair in readers])
             high = function(*[pair[1](wave) for pair in readers])
+            if clamp:
+                low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
         # Both halves are computed before either is written: the destination may be a source.
         low_bits = np.array(low, np.float32).view(np.uint32)
         high_bits = np.array(high, np.float32).view(np.uint32)

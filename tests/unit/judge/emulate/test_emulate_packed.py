@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom.judge.emulate.formats import bf16_to_f32, f32_to_bf16, float_table
+from pipeloom.judge.emulate.traps import UnsupportedInstructionError
 
 Words = npt.NDArray[np.uint32]
 RNG = np.random.default_rng(9)
@@ -117,3 +118,20 @@ def test_scaled_conversions_round_trip_every_code(
                                       bf16_to_f32(f32_to_bf16(first)))  # fmt: skip
     fits = np.abs(values[np.stack([low, high])] * 8).max(0) <= (65504 if wide == "f16" else np.inf)
     np.testing.assert_array_equal(rows[0][fits], (low | high << bits).astype(np.uint32)[fits])
+
+
+@pytest.mark.parametrize("name", ["add", "mul"])
+def test_clamp_of_pairs_is_that_of_single_numbers(name: str, bench: Any) -> None:
+    numbers = np.linspace(-9.5, 11.25, 64, dtype=np.float32).view(np.uint32)
+    body = f"""
+      v_pk_{name}_f32 v[24:25], v[8:9], v[10:11] clamp
+      v_{name}_f32_e64 v26, v8, v10 clamp
+      v_{name}_f32_e64 v27, v9, v11 clamp"""
+    low, high, one, other = bench.run(body, [numbers] * 4, ["v24", "v25", "v26", "v27"])
+    np.testing.assert_array_equal((low, high), (one, other))
+    assert low.view(np.float32).max() == 1.0
+
+
+def test_a_move_of_pairs_is_not_clamped(bench: Any) -> None:
+    with pytest.raises(UnsupportedInstructionError, match="clamp"):
+        bench.run("v_pk_mov_b32 v[24:25], v[8:9], v[10:11] clamp", [A, B, A, B], ["v24"])
