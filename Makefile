@@ -29,7 +29,7 @@ $(VENV)/docs: requirements/docs.lock $(VENV)/runtime
 demo: $(VENV)/runtime  ## set up and run the main job end to end
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
-test: lint $(VENV)/docs  ## lint, types and the whole test suite; about 6 minutes on 2 cores
+test: lint $(VENV)/docs  ## lint, types and the whole test suite; about 8 minutes on 2 cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 QUICK = tests/test_layering.py tests/extend/test_public_only.py tests/golden tests/unit/program \
