@@ -2,10 +2,15 @@
 
     python benchmarks/mutation_score.py --measure            # once: which test runs which line
     python benchmarks/mutation_score.py --seed 1 --count 300
+    python benchmarks/mutation_score.py --seed 1 2 --again --output evidence/mutation-score.md
 
 prints every mutant that no test noticed and the score: killed, of those that are not equivalent.
 Equivalent ones are listed in ``benchmarks/mutation/equivalent.toml``, each with the reason why no
 test could tell it from the original.
+
+What became of each mutant is recorded as it ends. A run takes up those that no test noticed yet;
+``--again`` tries the killed ones again, too, each with the test that killed it first. Tests are
+tried in rounds: all mutants with a few seconds of them, those that are left with more.
 """
 
 from __future__ import annotations
@@ -15,61 +20,148 @@ import json
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from benchmarks.mutation.mutants import draw
+from benchmarks.mutation.mutants import PACKAGES, Mutant, draw
 from benchmarks.mutation.reach import collected, load, measure
 from benchmarks.mutation.trial import Case, Fate, trials
+from evidence.evidence_page import Table, cell, commit, write_page
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "pipeloom"
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
+
+Record = dict[str, tuple[str, str]]
+"""For the key of a mutant: its fate, and the test that failed."""
+
+
+def reasons() -> dict[str, str]:
+    """Why each of the equivalent mutants is one."""
+    stated: dict[str, str] = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
+    return stated
+
+
+def fates(record: Record, mutants: Iterable[Mutant]) -> dict[Mutant, str]:
+    """What became of each: an equivalent one is one only if no test noticed it."""
+    known = reasons()
+    found = {m: record.get(m.key, (Fate.FAULTY.value, ""))[0] for m in mutants}
+    return {
+        m: "equivalent" if m.key in known and fate != Fate.KILLED.value else fate
+        for m, fate in found.items()
+    }
+
+
+def counted(fates: Iterable[str]) -> tuple[Counter[str], str]:
+    """How many there are of each fate, and the score in words."""
+    counts = Counter(fates)
+    judged = counts.total() - counts["equivalent"]
+    share = counts["killed"] / max(judged, 1)
+    return counts, f"{counts['killed']} of {judged} killed ({100 * share:.1f} %)"
+
+
+def page(drawn: Mapping[int, Sequence[Mutant]], record: Record, made: str) -> str:
+    """The ledger: what became of the mutants of each seed, by package, and which are left."""
+    lines = [
+        "# The mutation score",
+        "",
+        f"Written by `{made}` at commit {commit()}. Mutants are drawn by a hash of what they"
+        f" change from {', '.join(f'`{p}`' for p in PACKAGES)}; each is tried with the tests that"
+        " run its line. *killed*: one of them fails, or a limit of time or memory is reached;"
+        " *equivalent*: no test could tell it from the original, for the reason given below;"
+        " *left*: no test noticed it.",
+        "",
+    ]
+    known = reasons()
+    for seed, mutants in drawn.items():
+        of = fates(record, mutants)
+        table = Table(("package", "drawn", "killed", "equivalent", "left"), 1)
+        for part in PACKAGES:
+            counts, _ = counted(fate for m, fate in of.items() if m.path.startswith(part))
+            done = (counts.total(), counts["killed"], counts["equivalent"])
+            row = (*done, done[0] - done[1] - done[2])
+            table.put((part,), [tuple(map(str, row))])
+        table.put(("total",), [tuple(str(table.total(c)) for c in table.header[1:])])
+        lines += [f"## Seed {seed}: {counted(of.values())[1]}", "", *table.lines(), ""]
+        left = Table(("left", "line", "fate"), 1)
+        same = Table(("equivalent", "reason"), 1)
+        for m in sorted(mutants, key=lambda m: m.key):
+            if of[m] == "equivalent":
+                same.put((f"`{cell(m.key)}`",), [(cell(known[m.key]),)])
+            elif of[m] != Fate.KILLED.value:
+                left.put((f"`{cell(m.key)}`",), [(str(m.line), of[m])])
+        for each in (left, same):
+            if each.rows:
+                lines += [*each.lines(), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def rounds(
+    alive: dict[str, Mutant], record: Record, budgets: Sequence[float], work: Path, workers: int
+) -> Iterator[Record]:
+    """Try those alive, in rounds with more and more tests; the record, as each trial ends."""
+    reach = load(work / "reach.json")
+    took = dict(zip(reach.tests, reach.seconds, strict=True))
+    there = collected(ROOT)
+    known = reasons()
+    tried: dict[str, set[str]] = {key: set() for key in alive}
+    for budget in budgets:
+        cases = []
+        for key, mutant in alive.items():
+            source = (PACKAGE / mutant.path).read_text("utf-8")
+            tests = reach.tests_of(mutant, source, there, budget)
+            killer = record.get(key, ("", ""))[1]
+            if killer in there:
+                tests = (killer, *(t for t in tests if t != killer))
+            new = tuple(t for t in tests if t not in tried[key])
+            tried[key] |= set(new)
+            if new or budget == budgets[0]:
+                cases.append(Case(mutant, new, sum(took.get(t, 1.0) for t in new)))
+        print(f"{len(cases)} with up to {budget:g} s of tests", flush=True)
+        for done, (case, fate, failed) in enumerate(trials(ROOT, cases, work, workers), 1):
+            key = case.mutant.key
+            record[key] = (fate.value, failed)
+            if fate in (Fate.KILLED, Fate.FAULTY) or key in known:
+                del alive[key]  # an equivalent one is tried once, in case its reason is wrong
+            if fate is not Fate.KILLED:
+                place = f"line {case.mutant.line} of {key}"
+                print(f"{done}/{len(cases)} {fate.value}: {place}", flush=True)
+            yield record
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1])
     parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--budget", type=float, default=60, help="seconds of tests per mutant")
+    parser.add_argument(
+        "--rounds", type=float, nargs="*", default=[5, 30, 120], help="seconds of tests, each more"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--measure", action="store_true", help="run the suite with coverage first")
-    parser.add_argument("--only", type=Path, help="a file of keys: try these and no others")
-    parser.add_argument("--json", type=Path, help="write each mutant, its fate and the test here")
+    parser.add_argument("--again", action="store_true", help="try also those known to be killed")
+    parser.add_argument("--output", type=Path, help="write the ledger here")
     args = parser.parse_args()
     reached = args.work / "reach.json"
     if args.measure or not reached.exists():
         measure(ROOT, reached, args.workers)
-    reach = load(reached)
-    package = ROOT / "src" / "pipeloom"
-    drawn = draw(package, args.count, args.seed)
-    if args.only:
-        asked = set(args.only.read_text("utf-8").splitlines())
-        drawn = [m for m in drawn if m.key in asked]
-    reasons: dict[str, str] = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
-    took = dict(zip(reach.tests, reach.seconds, strict=True))
-    there = collected(ROOT)
-    cases = []
-    for mutant in drawn:
-        source = (package / mutant.path).read_text("utf-8")
-        tests = reach.tests_of(mutant, source, there, args.budget)
-        cases.append(Case(mutant, tests, sum(took.get(t, 1.0) for t in tests)))
-    fates: dict[str, str] = {}
-    killers: dict[str, str] = {}
-    for done, (case, fate, failed) in enumerate(trials(ROOT, cases, args.work, args.workers), 1):
-        mutant = case.mutant
-        name = "equivalent" if fate is not Fate.KILLED and mutant.key in reasons else fate.value
-        fates[mutant.key] = name
-        killers[mutant.key] = failed
-        if fate is not Fate.KILLED:
-            print(f"{done}/{len(cases)} {name}: line {mutant.line} of {mutant.key}", flush=True)
-    if args.json:
-        record = {key: [fate, killers[key]] for key, fate in sorted(fates.items())}
-        args.json.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    counts = Counter(fates.values())
-    judged = len(fates) - counts["equivalent"]
-    killed = counts["killed"]
-    print(f"seed {args.seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(counts.items())))
-    print(f"{killed} of {judged} that are not equivalent: {100 * killed / max(judged, 1):.1f} %")
+    recorded = args.work / "fates.json"
+    record: Record = json.loads(recorded.read_text("utf-8")) if recorded.exists() else {}
+    drawn = {seed: draw(PACKAGE, args.count, seed) for seed in args.seed}
+    alive = {m.key: m for mutants in drawn.values() for m in mutants}
+    if not args.again:
+        dead = {key for key, (fate, _) in record.items() if fate == Fate.KILLED.value}
+        alive = {key: m for key, m in alive.items() if key not in dead}
+    for now in rounds(alive, record, args.rounds, args.work, args.workers):
+        recorded.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n", "utf-8")
+    for seed, mutants in drawn.items():
+        counts, score = counted(fates(record, mutants).values())
+        print(f"seed {seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(counts.items())))
+        print(score)
+    if args.output:
+        made = " ".join(["python benchmarks/mutation_score.py", *sys.argv[1:]])
+        write_page(args.output, partial(page, drawn, record, made))
     return 0
 
 

@@ -66,7 +66,7 @@ def _run_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> N
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(out, stream)
-    limit = int(60 + 6 * seconds)
+    limit = int(30 + 5 * seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     os.chdir(tree)
