@@ -15,7 +15,7 @@ from pipeloom.sync.levels import Counts, Distance, line_barriers, loop_barriers
 from pipeloom.sync.quality import quality
 from pipeloom.sync.replay import Bench, WalkReplay
 from pipeloom.sync.script import Scripts, Sync
-from pipeloom.sync.walk import Execution, Gate
+from pipeloom.sync.walk import Execution
 
 
 def place_synchronisation(bench: Bench, barrier_gaps: Mapping[str, Sequence[int]]) -> Sync:
@@ -154,17 +154,13 @@ def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
                 found = Distance(first.gap, at, 0, issued + 1 - reached)
                 demanded.setdefault(found, (first, second))
         else:
-            done = min(retired, _entered(scripts, replay.gates.by_group[groups[0]], row))
+            enters, _ = flow.run.walks[groups[0]].starts[row][0]
+            done = min(retired, replay.gates.epoch(groups[0], enters, 0))
             floors.setdefault((at, done + 1 - reached))
     counts = line_barriers(gaps, floors, demanded)
     if counts is None:
         raise _hopeless(scripts, *next(iter(demanded.values())))
     return counts
-
-
-def _entered(scripts: Scripts, gates: Sequence[Gate], row: int) -> int:
-    """The epoch in which a group enters a row."""
-    return sum(scripts.places[gate.slot // 2][1] < row for gate in gates)
 
 
 def _hopeless(scripts: Scripts, first: Execution, second: Execution) -> OrderError:

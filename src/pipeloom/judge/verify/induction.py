@@ -22,7 +22,7 @@ per trip count, the same barriers per trip, the same advance, later sections fol
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from pipeloom.judge.verify.dated_run import NEVER, Moment
@@ -33,6 +33,9 @@ from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Barrier, Program, Section, Space, Work
 
 MAX_PERIOD = 4
+
+Cut = tuple[int, int]
+"""A trip behind which trips can be put in, and how many at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def _serves(section: Section) -> bool:
     return any(isinstance(s, Work) and s.iteration is not None for s in section.steps)
 
 
-def repeats(run: RunTables, outcome: RunOutcome, shape: LoopShape) -> tuple[int, int] | None:
+def repeats(run: RunTables, outcome: RunOutcome, shape: LoopShape) -> Cut | None:
     """A cut and a period with which the run's proof can be stretched."""
     trips = run.trips[shape.name]
     if trips < 3:
@@ -89,6 +92,16 @@ def repeats(run: RunTables, outcome: RunOutcome, shape: LoopShape) -> tuple[int,
             if loop.can_stretch(cut, period, apart):
                 return cut, period
     return None
+
+
+def is_settled(top: int, found: Sequence[tuple[int, Cut | None]]) -> bool:
+    """Whether runs with up to ``top`` trips of a loop stand for all longer ones.
+
+    ``found`` are their trips and cuts. A longer run is one of the last with trips put in, if these
+    can all be stretched by one number of trips, and there are as many of them as it says.
+    """
+    period = max((cut[1] for at, cut in found if at == top and cut), default=1)
+    return all(cut is not None and cut[1] in (1, period) for at, cut in found if at > top - period)
 
 
 class _Loop:

@@ -33,7 +33,7 @@ from pipeloom.judge.verify.findings import (
 )
 from pipeloom.judge.verify.flight import reads_in_flight
 from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
-from pipeloom.judge.verify.induction import loop_shape, repeats
+from pipeloom.judge.verify.induction import Cut, is_settled, loop_shape, repeats
 from pipeloom.judge.verify.masks import masked_throughout
 from pipeloom.judge.verify.obligations import Prover, RunOutcome
 from pipeloom.judge.verify.run_tables import RunTables, build_run
@@ -172,7 +172,7 @@ class _TripSearch:
         self._counts = [count for count in program.trips if count.name in used]
         self._names = [count.name for count in self._counts]
         self._shapes = [loop_shape(program, name) for name in self._names]
-        self._cuts: dict[tuple[int, ...], list[tuple[int, int] | None]] = {}
+        self._cuts: dict[tuple[int, ...], list[Cut | None]] = {}
         stalls = [
             c.stalls_when_full if counter_stall is None else counter_stall
             for c in program.target.counters
@@ -220,19 +220,16 @@ class _TripSearch:
         )
 
     def _is_settled(self, loop: int, top: list[int]) -> bool:
-        found = [
-            (counts[loop], cuts[loop])
-            for counts, cuts in self._cuts.items()
-            if all(count <= high for count, high in zip(counts, top, strict=True))
-        ]
-        period = max((cut[1] for at, cut in found if at == top[loop] and cut), default=1)
-        return all(
-            cut is not None and cut[1] in (1, period)
-            for at, cut in found
-            if at > top[loop] - period
+        return is_settled(
+            top[loop],
+            [
+                (counts[loop], cuts[loop])
+                for counts, cuts in self._cuts.items()
+                if all(count <= high for count, high in zip(counts, top, strict=True))
+            ],
         )
 
-    def _examine(self, counts: tuple[int, ...]) -> list[tuple[int, int] | None]:
+    def _examine(self, counts: tuple[int, ...]) -> list[Cut | None]:
         trips = {**self._plans.program.min_trips, **dict(zip(self._names, counts, strict=True))}
         run = build_run(self._plans, trips, self._counter_stall)
         prover = Prover(run, quick=not self.ledger.has_cases)

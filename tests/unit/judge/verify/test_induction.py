@@ -16,7 +16,7 @@ from pipeloom.declare import Loop
 from pipeloom.judge.verify import proves, verify
 from pipeloom.judge.verify.blame import Blame
 from pipeloom.judge.verify.deeds import all_deeds
-from pipeloom.judge.verify.induction import loop_shape, repeats
+from pipeloom.judge.verify.induction import is_settled, loop_shape, repeats
 from pipeloom.judge.verify.obligations import Prover
 from pipeloom.judge.verify.run_tables import build_run
 from pipeloom.judge.verify.supply import Plans
@@ -219,3 +219,26 @@ def test_a_cut_keeps_clear_of_trips_that_differ(places: int) -> None:
     verdict = verify(spread(places))
     assert verdict.proved
     assert (verdict.coverage.repeats_from, verdict.coverage.checked[-1]) == (2, places + 4)
+
+
+@pytest.mark.parametrize(
+    ("found", "settled"),
+    [
+        ([(4, (2, 1))], True),
+        ([(4, None)], False),
+        ([(3, None), (4, (2, 1))], True),
+        ([(3, None), (4, (2, 2))], False),
+        ([(2, None), (3, (1, 2)), (4, (2, 2))], True),
+        ([(3, (1, 1)), (4, (2, 2))], True),
+        ([(3, (1, 3)), (4, (2, 2))], False),
+        ([(4, (2, 1)), (4, (2, 2)), (3, (1, 2))], True),
+        ([(4, (2, 1)), (4, (2, 2)), (3, None)], False),
+        ([(4, (2, 3)), (4, (2, 2)), (3, (1, 3)), (2, (1, 3))], False),
+    ],
+)
+def test_runs_stand_for_longer_ones_if_one_number_of_trips_leads_back_to_them(
+    found: list[tuple[int, tuple[int, int] | None]], settled: bool
+) -> None:
+    """Runs of one count are those with other counts of other loops."""
+    assert is_settled(4, found) == settled
+    assert is_settled(4, found[::-1]) == settled

@@ -16,14 +16,20 @@ from pipeloom.errors import OrderError
 from pipeloom.order.modulo import (
     ALL_OBJECTIVES,
     Edge,
+    MachineUnit,
     ModuloProblem,
     Objective,
+    Op,
+    Reservation,
     SolveProgress,
     check_modulo,
     explain_ii,
     render_table,
     solve_modulo,
 )
+from pipeloom.order.modulo.decide import Decider, Decision
+from pipeloom.order.modulo.exact import SearchOutcome
+from pipeloom.order.modulo.solve import least_ii
 
 ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs" / "modulo-solver.md"
@@ -68,6 +74,20 @@ def test_a_later_objective_never_spoils_an_earlier_one() -> None:
         first = solve_modulo(problem, objectives=[Objective.STAGES])
         both = solve_modulo(problem, objectives=[Objective.STAGES, Objective.EARLY_LOADS])
         assert both.stages == first.stages
+
+
+def test_a_heuristic_that_finds_nothing_costs_work_and_not_the_smallest_ii(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """a and b come 3 apart, which is the same slot at II 3, and follow each other in a circle."""
+    once = (Reservation("u", 1),)
+    ops = (Op("a", 3, once), Op("b", 0, once), Op("c", 9, once), Op("d", 0))
+    edges = (Edge(0, 1, 3), Edge(1, 0, 0, 1), Edge(2, 3, 9))
+    problem = ModuloProblem("circle", (MachineUnit("u", 1),), ops, edges)
+    assert least_ii(problem)[0] == 3
+    monkeypatch.setattr(Decider, "quick", lambda _, ii, effort: Decision(ii, SearchOutcome.UNKNOWN))
+    result = solve_modulo(problem)
+    assert (result.ii, result.proved) == (4, True)
 
 
 def test_a_stage_budget_that_leaves_no_overlap_costs_ii() -> None:
