@@ -42,6 +42,7 @@ CONSUME = (*WAIST, "machine", "reference.kernels")
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
+    "collecting": (),
     "checks": ("errors",),
     "files": ("errors",),
     "printable": (),
@@ -136,7 +137,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "cms": ("errors", "machine", "program"),
     "judge.happens_before": (),
     "judge.verify": (
-        *("errors", "checks", "plain", "notebook", "program", "machine"),
+        *("errors", "checks", "collecting", "plain", "notebook", "program", "machine"),
         "judge.happens_before",
     ),
     "reference.resync": (*CONSUME, "program", "sync", "reference.lift"),
@@ -180,6 +181,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.deriving": (
         "errors",
         "checks",
+        "collecting",
         "notebook",
         "plain",
         "machine",

@@ -12,7 +12,6 @@ chosen command is imported, so that help comes at once.
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import os
 import sys
@@ -34,6 +33,7 @@ from pipeloom.cli.usage import (
     unknown_text,
     worded,
 )
+from pipeloom.collecting import collect_rarely
 from pipeloom.errors import ScheduleError
 from pipeloom.printable import PrintableStream
 
@@ -139,8 +139,8 @@ def run(argv: Sequence[str] | None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    if argv is None:  # a process of our own: short, and with little garbage among much that is not
-        gc.set_threshold(50_000, 20, 50)
+    if argv is None:  # a process of our own
+        collect_rarely()
         warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     words = sys.argv[1:] if argv is None else list(argv)
     chosen = next((word for word in words if not word.startswith("-")), None)

@@ -20,6 +20,7 @@ from math import ceil, inf
 from typing import Any
 
 from pipeloom.checks import check_int
+from pipeloom.collecting import rarely_collected
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import CLOSE, Derived, Ended, Progress, described, least_of
 from pipeloom.drive.loop_room import check_loop, check_room
@@ -135,7 +136,8 @@ def derive(
     log = f"{derived_key(loop, target, waves, k_tiles) if short_ends else key}-search"
     search = _Search(lowered, k_tiles, progress, kept, log, short_ends)
     try:
-        derived = search.result(orders, keep_interrupted)
+        with rarely_collected():
+            derived = search.result(orders, keep_interrupted)
     except KeyboardInterrupt as stop:
         raise (KeyboardInterrupt(KEPT) if search.kept else stop) from None
     _keep(kept, key, derived)

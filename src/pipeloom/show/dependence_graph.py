@@ -219,6 +219,8 @@ def _within(program: Program, body: _LoopBody) -> Iterator[GraphEdge]:
             for place, box in reads[at]:
                 rest = [box]
                 for before, distance in _back(touching[place], at, body.loops):
+                    if not rest:
+                        break
                     found, rest = _taken(rest, place, writes[before])
                     if found:
                         yield GraphEdge(body.steps[before][0], op, FLOW, distance)
@@ -226,6 +228,8 @@ def _within(program: Program, body: _LoopBody) -> Iterator[GraphEdge]:
                 rest = [box]
                 for before, distance in _back(touching[place], at, body.loops):
                     _, rest = _taken(rest, place, writes[before])
+                    if not rest:
+                        break
                     if _taken(rest, place, reads[before])[0]:
                         yield GraphEdge(body.steps[before][0], op, ANTI, distance)
 

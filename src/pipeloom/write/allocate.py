@@ -70,7 +70,9 @@ def allocate(
         taken = sorted(
             (places[other.name].index, places[other.name].index + other.count)
             for other in values
-            if other.name in places and other.bank is value.bank and other.live & value.live
+            if other.name in places
+            and other.bank is value.bank
+            and not other.live.isdisjoint(value.live)
         )
         at = -(-reserved.get(value.bank, 0) // value.align) * value.align
         for start, end in taken:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import product
 
 from pipeloom.checks import check_instance
+from pipeloom.collecting import rarely_collected
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.verify.blame import Blame, Hazard
 from pipeloom.judge.verify.counterexample import Story, place_of
@@ -60,7 +61,8 @@ def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
     synchroniser, a gate and a page ask for the same one.
     """
     check_instance("verify", "program", program, Program)
-    return _verdict(program, counter_stall)
+    with rarely_collected():
+        return _verdict(program, counter_stall)
 
 
 def proves(program: Program, *, counter_stall: bool | None = None) -> bool:

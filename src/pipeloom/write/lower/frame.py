@@ -37,7 +37,6 @@ class _Wanted:
     either: bool = False
     """A sum of matrix products, for which accumulation registers do as well."""
     writes: set[int] = field(default_factory=set)
-    kills: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)
     in_flight: dict[int, str] = field(default_factory=dict)
     """Writes that happen some time after their step, with the counter that tells."""
@@ -207,7 +206,7 @@ class Frame:
 
     def _live(self, wanted: _Wanted) -> frozenset[int]:
         own = {point for point in wanted.writes if point != SETUP}
-        live = live_points(self.flow, own, wanted.kills, wanted.reads)
+        live = live_points(self.flow, own, (), wanted.reads)
         live |= live_parts(self.flow, wanted.touches)
         for point, counter in wanted.in_flight.items():
             live |= in_flight(self.flow, point, self.target.counter(counter).limit.value)

@@ -75,11 +75,19 @@ def flow_of(program: Program) -> ControlFlow:
 def live_points(
     flow: ControlFlow, writes: Iterable[int], kills: Iterable[int], reads: Iterable[int]
 ) -> frozenset[int]:
-    """Where a value is live. ``kills`` are the writes that leave nothing of what was there."""
-    written, overwritten, read = set(writes), set(kills), set(reads)
-    wanted = _reach(read, flow.predecessors, stop=overwritten - read)
-    present = _reach(written, flow.successors, stop=frozenset())
-    return frozenset((wanted & present) | written)
+    """Where a value is live. ``kills`` are the writes that leave nothing of what was there.
+
+    From the last write before a point where the value is wanted, it is wanted all the way.
+    """
+    live, overwritten, read = set(writes), set(kills), set(reads)
+    wanted = _wanted(read, flow.predecessors, stop=overwritten - read)
+    todo = list(live)
+    while todo:
+        for after in flow.successors[todo.pop()]:
+            if after in wanted and after not in live:
+                live.add(after)
+                todo.append(after)
+    return frozenset(live)
 
 
 def live_parts(flow: ControlFlow, touches: Sequence[tuple[int, Box, bool, bool]]) -> frozenset[int]:
@@ -139,17 +147,15 @@ def in_flight(flow: ControlFlow, point: int, limit: int) -> frozenset[int]:
     return frozenset(since)
 
 
-def _reach(
-    start: set[int], edges: Sequence[Sequence[int]], stop: set[int] | frozenset[int]
-) -> set[int]:
-    """What can be reached from ``start``; nothing beyond ``stop``, which are reached themselves."""
-    seen = set(start)
-    todo = list(start)
+def _wanted(read: set[int], before: Sequence[Sequence[int]], stop: set[int]) -> set[int]:
+    """From where what is read can be reached; not across ``stop``, which are reached themselves."""
+    seen = set(read)
+    todo = list(read)
     while todo:
         at = todo.pop()
         if at in stop:
             continue
-        for other in edges[at]:
+        for other in before[at]:
             if other not in seen:
                 seen.add(other)
                 todo.append(other)
