@@ -191,9 +191,10 @@ def insert_wait_states(lines: Sequence[Line], target: Target) -> list[Line]:
     """
     result = list(lines)
     table = target.wait_table
+    known = _Known(table)
     backwards = False
     while True:
-        missing = _missing(result, table, backwards)
+        missing = _missing(result, known, backwards)
         if not missing and backwards:
             return result
         backwards = True
@@ -208,16 +209,30 @@ def insert_wait_states(lines: Sequence[Line], target: Target) -> list[Line]:
                 left -= states
 
 
-def _missing(lines: Sequence[Line], table: WaitTable, backwards: bool) -> dict[int, int]:
+class _Known:
+    """Effects by what an instruction says: most stand in a kernel several times."""
+
+    def __init__(self, table: WaitTable) -> None:
+        self.table = table
+        self._found: dict[object, _Effects] = {}
+
+    def effects(self, item: Instruction) -> _Effects:
+        said = (id(item.opcode), item.operands, item.modifiers)
+        found = self._found.get(said)
+        if found is None:
+            found = self._found[said] = _Effects.of(item, self.table)
+        return found
+
+
+def _missing(lines: Sequence[Line], known: _Known, backwards: bool) -> dict[int, int]:
     """Position -> wait states lacking before it, counting what earlier positions will get.
 
     Branches back are followed only if ``backwards``, and then nothing else is looked at again.
     """
+    table = known.table
     kept = [at for at, line in enumerate(lines) if isinstance(line, Instruction | Label)]
     program = [lines[at] for at in kept]
-    facts = [
-        _Effects.of(line, table) if isinstance(line, Instruction) else None for line in program
-    ]
+    facts = [known.effects(line) if isinstance(line, Instruction) else None for line in program]
     before = _predecessors(program)
     missing: dict[int, int] = {}
     far = behind_loop = -1

@@ -8,6 +8,7 @@ but no macros and no expressions as register numbers.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from pipeloom.judge.wait_states.instruction_facts import (
     AGPR,
@@ -157,6 +158,7 @@ def _words(part: str) -> list[str]:
     return re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|\|[^|]*\||[^\s\[(|])+", part)
 
 
+@lru_cache(maxsize=4096)
 def _operand(part: str) -> Registers | None:
     """Registers of an operand, none for a constant; None if it is neither."""
     text = part.replace(" ", "").lower()

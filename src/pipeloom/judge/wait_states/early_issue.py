@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pipeloom.judge.wait_states.effects import NO_REGISTER, Chain, Effects, effects
 from pipeloom.judge.wait_states.instruction_facts import Issued, register_name
 from pipeloom.machine.target import Target
-from pipeloom.machine.wait_rules import Basis, Danger
+from pipeloom.machine.wait_rules import Basis, Danger, WaitTable
 
 Moments = tuple[tuple[int, Chain | None], ...]
 """(when a danger is over, the chain it does not hurt), one for each chain that paths brought."""
@@ -50,7 +50,7 @@ def judge(
     What the ISA requires is worse than what is customary, whatever the numbers.
     """
     table = target.wait_table
-    known, longest = [effects(one, target, table) for one in program], table.longest
+    known, longest = _effects(program, target, table), table.longest
     states: dict[int, State] = {at: {} for at in entries if at < len(program)}
     blocks = _blocks(program, known, states)
     todo = sorted(states, reverse=True)
@@ -68,6 +68,19 @@ def judge(
     for start in sorted(states):
         _walk(program, known, range(start, blocks[start][0]), states[start], longest, found)
     return tuple(found)
+
+
+def _effects(program: Sequence[Issued], target: Target, table: WaitTable) -> list[Effects]:
+    """Of every instruction; most stand in a kernel several times, and are looked at once."""
+    found: dict[object, Effects] = {}
+    known = []
+    for one in program:
+        operands, problem = one.operands, one.problem
+        said = (one.name, operands, one.modifiers, one.op_sel, one.hardware_register, problem)
+        if said not in found:
+            found[said] = effects(one, target, table)
+        known.append(found[said])
+    return known
 
 
 def _blocks(
