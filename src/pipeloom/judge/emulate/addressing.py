@@ -42,6 +42,13 @@ class Transfer:
         return max(self.size // 4, 1)
 
 
+def merged_half(old: Words, value: Words, half: str) -> Words:
+    """What a register holds where only one half of it is loaded, or all of it."""
+    if half == "low":
+        return old & np.uint32(0xFFFF0000) | value & np.uint32(0xFFFF)
+    return old & np.uint32(0xFFFF) | value << np.uint32(16) if half == "high" else value
+
+
 TRANSFERS = {
     "ubyte": Transfer(1),
     "sbyte": Transfer(1, True),

@@ -6,13 +6,14 @@ Addresses and data are taken at issue; the bytes move when the operation lands. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.judge.emulate.addressing import merged_half
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import unpack_bits
 from pipeloom.judge.emulate.lds_shadow import Footprint, Index
@@ -23,7 +24,7 @@ from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of, lanes_to_mask
+from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of
 
 Words = npt.NDArray[np.uint32]
 
@@ -124,12 +125,6 @@ def lds_footprint(
     return lds.footprint(addresses[~outside], lanes[~outside], size)
 
 
-def taint(wave: Wave, register: int, lanes: npt.NDArray[np.intp], cause: str) -> None:
-    """Poison a register in some lanes, keeping what was poisoned before."""
-    mask = wave.poison.get(register, 0) | lanes_to_mask(lanes)
-    wave.set_poison(register, mask, cause)
-
-
 def lds_touches(
     wave: Wave, effect: Effect, pieces: Iterable[tuple[Footprint, Words | None]]
 ) -> tuple[LaneAccess, ...]:
@@ -142,53 +137,42 @@ def lds_touches(
     )
 
 
-def _read(instruction: Decoded) -> MicroOp:
-    form = _form(instruction)
-    name, size = instruction.name, form.size
+def _reading(
+    instruction: Decoded,
+    form: Pieces,
+    place: Callable[[Wave, int, Footprint], None],
+    *,
+    overwrites: bool = True,
+    whole_wave: bool = False,
+) -> MicroOp:
+    """A read of LDS; ``place`` puts a piece into the registers from a row on when it lands."""
     address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
-    words_each = max(size // 4, 1)
-    half = "high" if name.endswith("_d16_hi") else "low" if name.endswith("_d16") else ""
-    sign_bits = 32 - 8 * size if name.split("_")[2].startswith("i") else 0
     words = form.words
+    each = words // len(form.offsets)
     written = register_bits(VGPR + target, words)
 
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
+        if whole_wave and not wave.full:
+            raise unsupported(instruction, "with lanes disabled")
         number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=False)
         pieces = []
         for offset in form.offsets:
-            piece = lds_footprint(wave, instruction, address_row, offset, size, "reads")
+            piece = lds_footprint(wave, instruction, address_row, offset, form.size, "reads")
             writer = lds.record_read(number, wave.barriers, piece)
             pieces.append((piece, race_cause(wave, writer) if writer else ""))
-        if wave.full and not half:
+        if wave.full and overwrites:
             wave.v[target : target + words] = POISON_WORD
-        elif not half:
+        elif overwrites:
             wave.v[target : target + words, wave.active] = POISON_WORD
 
         def land() -> None:
-            for place, (piece, cause) in enumerate(pieces):
-                first, kept = target + place * words_each, piece.lanes
-                if size >= 4 and kept.size == LANES:
-                    lds.load_into(piece, wave.v[first : first + words_each])
-                elif size >= 4:
-                    wave.v[first : first + words_each, kept] = lds.load(piece)
-                else:
-                    value = lds.octets[piece.addresses].astype(np.uint32)
-                    if size == 2:
-                        value |= lds.octets[piece.addresses + 1].astype(np.uint32) << 8
-                    if sign_bits:
-                        value = ((value << sign_bits).view(np.int32) >> sign_bits).view(np.uint32)
-                    if half == "low":
-                        value = wave.v[first, kept] & 0xFFFF0000 | value & 0xFFFF
-                    elif half == "high":
-                        value = wave.v[first, kept] & 0xFFFF | value << 16
-                    wave.v[first, kept] = value
-                if lds.may_be_poisoned(piece):
-                    _carry_poison(wave, first, words_each, piece)
+            for at, (piece, cause) in enumerate(pieces):
+                first = target + at * each
+                place(wave, first, piece)
                 if cause:
-                    for i in range(words_each):
-                        taint(wave, VGPR + first + i, kept, cause)
+                    wave.taint(first, each, _EVERY_LANE if whole_wave else piece.lanes, cause)
 
         touches = lds_touches(wave, Effect.READ, ((piece, None) for piece, _ in pieces))
         group.issue(
@@ -199,6 +183,32 @@ def _read(instruction: Decoded) -> MicroOp:
     return MicroOp(
         instruction, run, 1 << (VGPR + address_row), written, screen_load(WaitQueue.LGKM)
     )
+
+
+def _read(instruction: Decoded) -> MicroOp:
+    form = _form(instruction)
+    name, size = instruction.name, form.size
+    words = max(size // 4, 1)
+    half = "high" if name.endswith("_d16_hi") else "low" if name.endswith("_d16") else ""
+    sign_bits = 32 - 8 * size if name.split("_")[2].startswith("i") else 0
+
+    def place(wave: Wave, first: int, piece: Footprint) -> None:
+        lds, kept = wave.group.lds, piece.lanes
+        if size >= 4 and kept.size == LANES:
+            lds.load_into(piece, wave.v[first : first + words])
+        elif size >= 4:
+            wave.v[first : first + words, kept] = lds.load(piece)
+        else:
+            value = lds.octets[piece.addresses].astype(np.uint32)
+            if size == 2:
+                value |= lds.octets[piece.addresses + 1].astype(np.uint32) << 8
+            if sign_bits:
+                value = ((value << sign_bits).view(np.int32) >> sign_bits).view(np.uint32)
+            wave.v[first, kept] = merged_half(wave.v[first, kept], value, half)
+        if lds.may_be_poisoned(piece):
+            _carry_poison(wave, first, words, piece)
+
+    return _reading(instruction, form, place, overwrites=not half)
 
 
 def race_cause(wave: Wave, writer: int) -> str:
@@ -224,7 +234,7 @@ def _carry_poison(wave: Wave, first: int, words: int, piece: Footprint) -> None:
         part = bad[:, i * per_word : (i + 1) * per_word] if per_word else bad
         hit = part.any(axis=1)
         if hit.any():
-            taint(wave, VGPR + first + i, piece.lanes[hit], UNWRITTEN_LDS)
+            wave.taint(first + i, 1, piece.lanes[hit], UNWRITTEN_LDS)
 
 
 def _write(instruction: Decoded) -> MicroOp:
@@ -309,50 +319,25 @@ def _transposed_read(instruction: Decoded) -> MicroOp:
     bits = int(instruction.name.rpartition("_b")[2])
     dtype: type[np.generic] = np.uint16 if bits == 16 else np.uint8
     per_lane = 64 // bits
-    address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
+
+    def place(wave: Wave, first: int, piece: Footprint) -> None:
+        lds = wave.group.lds
+        data = np.full((LANES, 2), 0xFFFFFFFF, np.uint32)
+        data[piece.lanes] = lds.load(piece).T
+        held = data.view(dtype)
+        if bits == 4:
+            held = unpack_bits(held, 4)
+        elements = held.reshape(4, per_lane, 16).transpose(0, 2, 1)
+        moved = np.ascontiguousarray(elements).reshape(LANES, per_lane)
+        if bits == 4:
+            moved = moved[:, 0::2] | moved[:, 1::2] << 4
+        wave.v[first : first + 2] = np.ascontiguousarray(moved).view(np.uint32).T
+        if lds.may_be_poisoned(piece):
+            bad = np.zeros(LANES, np.bool_)
+            bad[piece.lanes] = lds.poisoned[piece.granules].any(axis=1)
+            groups = np.flatnonzero(np.repeat(bad.reshape(4, 16).any(axis=1), 16))
+            if groups.size:
+                wave.taint(first, 2, groups, UNWRITTEN_LDS)
+
     offset = instruction.fields["offset0"] | instruction.fields["offset1"] << 8
-    written = register_bits(VGPR + target, 2)
-
-    def run(wave: Wave) -> None:
-        group = wave.group
-        lds = group.lds
-        if not wave.full:
-            raise unsupported(instruction, "with lanes disabled")
-        number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=False)
-        piece = lds_footprint(wave, instruction, address_row, offset, 8, "reads")
-        writer = lds.record_read(number, wave.barriers, piece)
-        cause = race_cause(wave, writer) if writer else ""
-        wave.v[target : target + 2] = POISON_WORD
-
-        def land() -> None:
-            data = np.full((LANES, 2), 0xFFFFFFFF, np.uint32)
-            data[piece.lanes] = lds.load(piece).T
-            held = data.view(dtype)
-            if bits == 4:
-                held = unpack_bits(held, 4)
-            elements = held.reshape(4, per_lane, 16).transpose(0, 2, 1)
-            moved = np.ascontiguousarray(elements).reshape(LANES, per_lane)
-            if bits == 4:
-                moved = moved[:, 0::2] | moved[:, 1::2] << 4
-            moved = np.ascontiguousarray(moved).view(np.uint32)
-            wave.v[target : target + 2] = moved.T
-            if lds.may_be_poisoned(piece):
-                bad = np.zeros(LANES, np.bool_)
-                bad[piece.lanes] = lds.poisoned[piece.granules].any(axis=1)
-                if bad.any():
-                    groups = np.repeat(bad.reshape(4, 16).any(axis=1), 16)
-                    for i in range(2):
-                        taint(wave, VGPR + target + i, np.flatnonzero(groups), UNWRITTEN_LDS)
-            if cause:
-                for i in range(2):
-                    taint(wave, VGPR + target + i, _EVERY_LANE, cause)
-
-        touches = lds_touches(wave, Effect.READ, [(piece, None)])
-        group.issue(
-            wave,
-            Pending(instruction, WaitQueue.LGKM, land, written, wave.exec_mask, number, touches),
-        )
-
-    return MicroOp(
-        instruction, run, 1 << (VGPR + address_row), written, screen_load(WaitQueue.LGKM)
-    )
+    return _reading(instruction, Pieces((offset,), 8), place, whole_wave=True)

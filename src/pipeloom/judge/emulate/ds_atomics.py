@@ -21,7 +21,6 @@ from pipeloom.judge.emulate.ds import (
     lds_touches,
     race_cause,
     report_race,
-    taint,
 )
 from pipeloom.judge.emulate.observe import Effect
 from pipeloom.judge.emulate.operands import unsupported
@@ -97,12 +96,11 @@ def build(instruction: Decoded) -> MicroOp | None:
             if not returns:
                 return
             parts = old.view(np.uint32).reshape(-1, words)
-            for i in range(words):
-                wave.v[target + i, lanes] = parts[:, i]
-                if bad.any():
-                    taint(wave, VGPR + target + i, lanes[bad], UNWRITTEN_LDS)
-                if cause:
-                    taint(wave, VGPR + target + i, lanes, cause)
+            wave.v[target : target + words, lanes] = parts.T
+            if bad.any():
+                wave.taint(target, words, lanes[bad], UNWRITTEN_LDS)
+            if cause:
+                wave.taint(target, words, lanes, cause)
 
         mask = wave.exec_mask if returns else 0
         touches = lds_touches(wave, Effect.UPDATE, [(piece, None)])

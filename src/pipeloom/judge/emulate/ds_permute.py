@@ -59,8 +59,7 @@ def build(instruction: Decoded) -> MicroOp | None:
         def land() -> None:
             np.copyto(wave.v[target], data, where=active)
             if carried:
-                register = VGPR + target
-                wave.set_poison(register, wave.poison.get(register, 0) | carried, cause)
+                wave.add_poison(VGPR + target, carried, cause)
 
         wave.group.issue(wave, Pending(instruction, WaitQueue.LGKM, land, written, wave.exec_mask))
 

@@ -32,10 +32,17 @@ from pipeloom.judge.emulate.valu_integer import INTEGER_OPS
 from pipeloom.judge.emulate.valu_scaled import build_scaled
 from pipeloom.judge.emulate.valu_short import SHORT_OPS
 from pipeloom.judge.emulate.valu_special import build_special
-from pipeloom.judge.emulate.valu_wide import build_wide
+from pipeloom.judge.emulate.valu_wide import WIDE_OPS
 from pipeloom.judge.emulate.wave import Wave
 
-VECTOR_OPS = {**INTEGER_OPS, **SHORT_OPS, **FLOAT_OPS, **DOUBLE_OPS, **CONVERT_OPS}
+VECTOR_OPS = {
+    **INTEGER_OPS,
+    **SHORT_OPS,
+    **FLOAT_OPS,
+    **DOUBLE_OPS,
+    **CONVERT_OPS,
+    **WIDE_OPS,
+}
 _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
 
 
@@ -107,12 +114,7 @@ def _build(instruction: Decoded, arch: str, places: dict[int, int]) -> MicroOp:
         or packed.build(instruction)
     )
     if step is None and instruction.encoding in _VECTOR_ENCODINGS:
-        step = (
-            vopc.build(instruction)
-            or build_special(instruction)
-            or build_wide(instruction)
-            or build_scaled(instruction)
-        )
+        step = vopc.build(instruction) or build_special(instruction) or build_scaled(instruction)
         if step is None:
             op = VECTOR_OPS.get(instruction.name) or float8_ops(arch).get(instruction.name)
             if op is not None:

@@ -23,7 +23,7 @@ Longs = npt.NDArray[np.uint64]
 ScalarReader = Callable[[Wave], int]
 ScalarWriter = Callable[[Wave, int], None]
 
-_LITERAL = 255
+LITERAL = 255
 _VCCZ, _EXECZ = 251, 252
 _FLOATS = {
     240: 0.5,
@@ -62,7 +62,7 @@ def constant(code: int, kind: str, instruction: Decoded) -> int | None:
         layout = {"f16": ("<e", "<H"), "f64": ("<d", "<Q")}.get(kind, ("<f", "<I"))
         value: int = struct.unpack(layout[1], struct.pack(layout[0], _FLOATS[code]))[0]
         return value
-    if code == _LITERAL:
+    if code == LITERAL:
         literal = instruction.literal
         if literal is None:
             raise unsupported(instruction, "literal without a value")
@@ -101,7 +101,7 @@ def scalar_reader(code: int, words: int, instruction: Decoded) -> ScalarReader:
     value = constant(code, "f64" if words == 2 else "f32", instruction)
     if value is not None:
         fixed = value & (WORD if words == 1 else 0xFFFFFFFFFFFFFFFF)
-        if words == 2 and code == _LITERAL:
+        if words == 2 and code == LITERAL:
             fixed = _sign_extend_literal(instruction)
         return lambda wave: fixed
     if code < 128:
@@ -170,7 +170,7 @@ def long_reader(code: int, kind: str, instruction: Decoded) -> Callable[[Wave], 
     if code >= VGPR:
         row = code - VGPR
         return lambda wave: join_words(wave.v[row], wave.v[row + 1])
-    if code == _LITERAL and kind != "f64":
+    if code == LITERAL and kind != "f64":
         value: int | None = _sign_extend_literal(instruction)
     else:
         value = constant(code, kind, instruction)

@@ -22,8 +22,8 @@ from pipeloom.judge.emulate.operands import (
 )
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
 from pipeloom.judge.emulate.screening import screen_copy, screen_reads
-from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.valu import DTYPES, VecOp, source_codes
+from pipeloom.judge.emulate.step import MicroOp, Run
+from pipeloom.judge.emulate.valu import DTYPES, VecOp, source_codes, with_signs
 from pipeloom.judge.emulate.valu_float import FLOAT_OPS
 from pipeloom.judge.emulate.valu_integer import INTEGER_OPS
 from pipeloom.judge.emulate.valu_short import SHORT_OPS
@@ -49,7 +49,10 @@ _HALVES: dict[str, VecOp] = {
     "v_pk_maximum3_f16": VecOp("f16", ("f16",) * 3, _WHOLE["v_maximum3_f32"].function),
 }
 """Twice what the instruction of the same name does with a half."""
-_PAIRS = {f"v_pk_{name}": _WHOLE[f"v_{name}"] for name in ("add_f32", "mul_f32", "fma_f32")}
+_PAIRS: dict[str, VecOp] = {
+    **{f"v_pk_{name}": _WHOLE[f"v_{name}"] for name in ("add_f32", "mul_f32", "fma_f32")},
+    "v_pk_mov_b32": _WHOLE["v_mov_b32"],
+}
 
 
 def build(instruction: Decoded) -> MicroOp | None:
@@ -61,8 +64,8 @@ def build(instruction: Decoded) -> MicroOp | None:
         return None
     if name in _HALVES:
         return _halves(instruction, _HALVES[name])
-    if name in _PAIRS or name == "v_pk_mov_b32":
-        return _pairs(instruction, _PAIRS.get(name))
+    if name in _PAIRS:
+        return _pairs(instruction, _PAIRS[name])
     if name.startswith("v_mad_mix"):
         return _mixed(instruction)
     return None
@@ -101,17 +104,32 @@ def _negations(instruction: Decoded, position: int) -> tuple[bool, bool]:
 
 
 def _halves(instruction: Decoded, op: VecOp) -> MicroOp:
-    codes = source_codes(instruction)[: len(op.sources)]
-    function, dtype = op.function, DTYPES[op.result]
-    kind = "f16" if op.result == "f16" else "u16"
+    codes, dtype = source_codes(instruction)[: len(op.sources)], DTYPES[op.result]
     readers = []
     for position, code in enumerate(codes):
-        read = word_reader(code, kind, instruction)
+        read = word_reader(code, "f16" if op.result == "f16" else "u16", instruction)
         low, high = _selects(instruction, position)
         minus_low, minus_high = _negations(instruction, position)
         readers.append((_half(read, low, minus_low, dtype), _half(read, high, minus_high, dtype)))
-    row, clamp = instruction.fields["vdst"], bool(instruction.fields["clmp"])
-    if clamp and kind != "f16":
+    row = instruction.fields["vdst"]
+
+    def write(wave: Wave, low: Values, high: Values) -> None:
+        bits = low.astype(dtype).view(np.uint16).astype(np.uint32)
+        wave.write_vector(row, bits | high.astype(dtype).view(np.uint16).astype(np.uint32) << 16)
+
+    run = _twice(instruction, op, readers, write)
+    return MicroOp(instruction, run, all_source_bits(codes), 1 << (VGPR + row))
+
+
+def _twice(
+    instruction: Decoded,
+    op: VecOp,
+    readers: list[tuple[HalfReader, HalfReader]],
+    write: Callable[[Wave, Values, Values], None],
+) -> Run:
+    """``op`` on what is read for the low result, and on what is read for the high one."""
+    function, clamp = op.function, bool(instruction.fields["clmp"])
+    if clamp and not op.result.startswith("f"):
         if op.saturated is None:
             raise unsupported(instruction, "clamp on an integer result")
         function, clamp = op.saturated, False
@@ -121,10 +139,9 @@ def _halves(instruction: Decoded, op: VecOp) -> MicroOp:
         high = function(*[pair[1](wave) for pair in readers])
         if clamp:
             low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
-        bits = low.astype(dtype).view(np.uint16).astype(np.uint32)
-        wave.write_vector(row, bits | high.astype(dtype).view(np.uint16).astype(np.uint32) << 16)
+        write(wave, low, high)
 
-    return MicroOp(instruction, run, all_source_bits(codes), 1 << (VGPR + row))
+    return run
 
 
 def _half(
@@ -141,31 +158,25 @@ def _half(
     return half
 
 
-def _pairs(instruction: Decoded, op: VecOp | None) -> MicroOp:
-    """Two results of ``op``; without one, v_pk_mov_b32: one register of each source."""
-    codes = source_codes(instruction)[: 2 if op is None else len(op.sources)]
-    readers = [
-        tuple(
-            _one_of_pair(instruction, code, upper, negate)
-            for upper, negate in zip(
-                _selects(instruction, position), _negations(instruction, position), strict=True
-            )
-        )
-        for position, code in enumerate(codes)
+def _pairs(instruction: Decoded, op: VecOp) -> MicroOp:
+    """Two results of ``op``; v_pk_mov_b32 takes its results from one source each."""
+    codes = source_codes(instruction)
+    moves = op.copies
+    chosen = [
+        [
+            (code, *pick)
+            for pick in zip(_selects(instruction, n), _negations(instruction, n), strict=True)
+        ]
+        for n, code in enumerate(codes[: 2 if moves else len(op.sources)])
     ]
-    row, clamp = instruction.fields["vdst"], bool(instruction.fields["clmp"])
-    function = None if op is None else op.function
-    if clamp and function is None:
-        raise unsupported(instruction, "clamp on a move")
+    if moves:
+        chosen = [[chosen[0][0], chosen[1][0]]]
+    readers = [
+        (_one_of_pair(instruction, *low), _one_of_pair(instruction, *high)) for low, high in chosen
+    ]
+    row = instruction.fields["vdst"]
 
-    def run(wave: Wave) -> None:
-        if function is None:
-            low, high = readers[0][0](wave), readers[1][0](wave)
-        else:
-            low = function(*[pair[0](wave) for pair in readers])
-            high = function(*[pair[1](wave) for pair in readers])
-            if clamp:
-                low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+    def write(wave: Wave, low: Values, high: Values) -> None:
         # Both halves are computed before either is written: the destination may be a source.
         low_bits = np.array(low, np.float32).view(np.uint32)
         high_bits = np.array(high, np.float32).view(np.uint32)
@@ -173,12 +184,11 @@ def _pairs(instruction: Decoded, op: VecOp | None) -> MicroOp:
         wave.write_vector(row + 1, high_bits)
 
     reads = 0
-    for position, code in enumerate(codes):
-        low, high = _selects(instruction, position)
-        is_constant = constant(code, "f32", instruction) is not None
-        for upper in {low} if function is None else {low, high}:
-            reads |= 0 if is_constant else source_bits(code + upper)
-    screen = screen_copy if function is None else screen_reads
+    for code, upper, _ in (one for pair in chosen for one in pair):
+        if constant(code, "f32", instruction) is None:
+            reads |= source_bits(code + upper)
+    run = _twice(instruction, op, readers, write)
+    screen = screen_copy if moves else screen_reads
     return MicroOp(instruction, run, reads, register_bits(VGPR + row, 2), screen)
 
 
@@ -207,7 +217,8 @@ def _mixed(instruction: Decoded) -> MicroOp:
             read = _half(halves, upper, False, np.float16)
         else:
             read = _one_of_pair(instruction, code, False, False)
-        readers.append(_mixed_signs(instruction, position, read))
+        # In the mixed forms neg_hi means absolute value.
+        readers.append(with_signs(read, *_negations(instruction, position)))
     row, name = fields["vdst"], instruction.name
 
     def run(wave: Wave) -> None:
@@ -224,18 +235,5 @@ def _mixed(instruction: Decoded) -> MicroOp:
         else:
             wave.write_vector(row, bits | wave.v[row] & 0xFFFF0000)
 
-    reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(codes[2])
+    reads = all_source_bits(codes)
     return MicroOp(instruction, run, reads, 1 << (VGPR + row))
-
-
-def _mixed_signs(instruction: Decoded, position: int, read: HalfReader) -> HalfReader:
-    """In the mixed forms neg_hi means absolute value."""
-    negate, absolute = _negations(instruction, position)
-
-    def signed(wave: Wave) -> Values:
-        value = read(wave)
-        if absolute:
-            value = np.abs(value)
-        return -value if negate else value
-
-    return signed if negate or absolute else read

@@ -81,11 +81,7 @@ def build_scratch(instruction: Decoded, transfer: Transfer, is_store: bool) -> M
                 wave.v[row + i, lanes] = wave.scratch[where + i, lanes]
                 bad = wave.scratch_poison[where + i, lanes]
                 if bad.any():
-                    mask = 0
-                    for lane in lanes[bad].tolist():
-                        mask |= 1 << lane
-                    register = VGPR + row + i
-                    wave.set_poison(register, wave.poison.get(register, 0) | mask)
+                    wave.taint(row + i, 1, lanes[bad])
 
         wave.group.issue(wave, Pending(instruction, WaitQueue.VM, land, data_bits, wave.exec_mask))
 

@@ -76,7 +76,7 @@ def screen_copy(wave: Wave, step: MicroOp) -> None:
             carried.append((target, lanes, cause))
     settle_writes(wave, step)
     for target, lanes, cause in carried:
-        wave.set_poison(target, wave.poison.get(target, 0) | lanes, cause)
+        wave.add_poison(target, lanes, cause)
 
 
 def screen_bits(wave: Wave, step: MicroOp) -> None:
@@ -96,7 +96,7 @@ def screen_bits(wave: Wave, step: MicroOp) -> None:
     settle_writes(wave, step)
     carried = common & active_lanes(wave, step, target)
     if carried:
-        wave.set_poison(target, wave.poison.get(target, 0) | carried)
+        wave.add_poison(target, carried)
 
 
 def screen_upper(uppers: list[int], target: int) -> Callable[[Wave, MicroOp], None]:
@@ -114,7 +114,7 @@ def screen_upper(uppers: list[int], target: int) -> Callable[[Wave, MicroOp], No
             carried |= wave.poison.get(register, 0) & lanes
         settle_writes(wave, step)
         if carried:
-            wave.set_poison(target, wave.poison.get(target, 0) | carried)
+            wave.add_poison(target, carried)
 
     return screen
 

@@ -23,12 +23,13 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.lane_select import DppSelection, dpp_selection
 from pipeloom.judge.emulate.operands import (
+    LITERAL,
     long_reader,
     source_bits,
     unsupported,
     word_reader,
 )
-from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import LANES, VCC, VGPR, register_bits
 from pipeloom.judge.emulate.screening import (
     screen_bits,
     screen_copy,
@@ -36,7 +37,7 @@ from pipeloom.judge.emulate.screening import (
     screen_upper,
 )
 from pipeloom.judge.emulate.step import MicroOp, Screen
-from pipeloom.judge.emulate.wave import Wave
+from pipeloom.judge.emulate.wave import Wave, lanes_of, mask_of
 
 Values = npt.NDArray[Any]
 Reader = Callable[[Wave], Values]
@@ -55,8 +56,12 @@ DTYPES: dict[str, type[np.generic]] = {
 }
 
 
-_LEFTWARD = ("v_lshl_add_u64", "v_lshlrev_b64")
+_LEFTWARD = ("v_lshl_add_u64", "v_lshlrev_b64", "v_mad_u64_u32", "v_mad_i64_i32")
 """64-bit operations in which information flows upwards only."""
+_LITERAL_SECOND = ("v_fmamk_f32", "v_madmk_f16")
+"""a*K + b of two sources and the literal K."""
+_LITERAL_LAST = ("v_fmaak_f32", "v_madak_f16")
+"""a*b + K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +71,21 @@ class VecOp:
     ``copies`` marks plain moves, which carry poison instead of reporting it; ``moves_bits`` marks
     shifts, masks and picks, which carry undefined registers (see ``screening``). ``keeps_half``
     marks 16-bit results that leave the other half of the register alone. ``saturated`` is the
-    function of an integer operation with clamp.
+    function of an integer operation with clamp. The function of one that ``takes_mask`` has as its
+    last argument the lanes of VCC, or of the source behind its own; one that ``gives_mask`` returns
+    lanes beside its result, which go to the scalar destination or to VCC.
     """
 
     result: str
     sources: tuple[str, ...]
-    function: Callable[..., Values]
+    function: Callable[..., Any]
     accumulates: bool = False
     copies: bool = False
     moves_bits: bool = False
     keeps_half: bool = False
     saturated: Callable[..., Values] | None = None
+    takes_mask: bool = False
+    gives_mask: bool = False
 
 
 def words_of(kind: str) -> int:
@@ -97,18 +106,21 @@ def source_codes(instruction: Decoded) -> tuple[int, ...]:
         return (first,)
     if instruction.encoding in ("VOP2", "VOPC"):
         scalar = variant.startswith("SDWA") and fields.get("s1")
-        return (first, fields["vsrc1"] + (0 if scalar else VGPR))
+        second = fields["vsrc1"] + (0 if scalar else VGPR)
+        if instruction.name in _LITERAL_SECOND:
+            return (first, LITERAL, second)
+        return (first, second, LITERAL) if instruction.name in _LITERAL_LAST else (first, second)
     return (first, fields["src1"], fields["src2"])
 
 
 def source_reader(instruction: Decoded, position: int, code: int, kind: str) -> Reader:
     """A typed reader of one source, with the encoding's modifiers applied."""
     fields = instruction.fields
-    negate, absolute = modifiers(instruction, position)
+    signs = modifiers(instruction, position)
+    if any(signs) and not kind.startswith("f"):
+        raise unsupported(instruction, "sign modifier on an integer source")
     if words_of(kind) == 2:
-        read_long = long_reader(code, kind, instruction)
-        dtype = DTYPES[kind]
-        return _signs(lambda wave: read_long(wave).view(dtype), negate, absolute, kind, instruction)
+        return with_signs(_viewed(long_reader(code, kind, instruction), DTYPES[kind]), *signs)
     read = word_reader(code, kind, instruction)
     if instruction.variant.startswith("SDWA") and position < 2:
         select = fields[f"src{position}_sel"]
@@ -129,7 +141,7 @@ def source_reader(instruction: Decoded, position: int, code: int, kind: str) -> 
         typed: Reader = half
     else:
         typed = read if kind == "u32" else _viewed(read, dtype)
-    return _signs(typed, negate, absolute, kind, instruction)
+    return with_signs(typed, *signs)
 
 
 def _gathered(read: Reader, selection: DppSelection) -> Reader:
@@ -154,11 +166,10 @@ def modifiers(instruction: Decoded, position: int) -> tuple[bool, bool]:
     return False, False
 
 
-def _signs(read: Reader, negate: bool, absolute: bool, kind: str, instruction: Decoded) -> Reader:
+def with_signs(read: Reader, negate: bool, absolute: bool) -> Reader:
+    """A reader whose value loses its sign, then is negated."""
     if not negate and not absolute:
         return read
-    if not kind.startswith("f"):
-        raise unsupported(instruction, "sign modifier on an integer source")
 
     def modified(wave: Wave) -> Values:
         value = read(wave)
@@ -332,7 +343,23 @@ def build_op(instruction: Decoded, op: VecOp) -> MicroOp:
     if instruction.variant == "DPP16":
         screen = dpp_selection(instruction).screen(codes[0], copies=op.copies)
 
+    if op.takes_mask:
+        taken = codes[len(op.sources)] if len(codes) > len(op.sources) else VCC
+        reads |= register_bits(taken, 2)
+        readers.append(lambda wave: lanes_of(wave.read_mask(taken)))
+
     def run(wave: Wave) -> None:
         write(wave, function(*[read(wave) for read in readers]))
 
-    return MicroOp(instruction, run, reads, writes, screen)
+    if not op.gives_mask:
+        return MicroOp(instruction, run, reads, writes, screen)
+    if instruction.variant not in ("", "LIT"):
+        raise unsupported(instruction, instruction.variant)
+    given = instruction.fields.get("sdst", VCC)
+
+    def run_with_mask(wave: Wave) -> None:
+        value, lanes = function(*[read(wave) for read in readers])
+        write(wave, value)
+        wave.write_mask(given, mask_of(np.broadcast_to(lanes, (LANES,))) & wave.exec_mask)
+
+    return MicroOp(instruction, run_with_mask, reads, writes | register_bits(given, 2), screen)

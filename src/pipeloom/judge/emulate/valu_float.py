@@ -146,6 +146,10 @@ FLOAT_OPS: dict[str, VecOp] = {
     **_precision("f16", fused_f16, "i16"),
     **_precision("f32", fused_f32, "i32"),
     **_precision("f64", fused_f64, "i32"),
+    "v_fmamk_f32": VecOp("f32", ("f32",) * 3, fused_f32),
+    "v_fmaak_f32": VecOp("f32", ("f32",) * 3, fused_f32),
+    "v_madmk_f16": VecOp("f16", ("f16",) * 3, fused_f16),
+    "v_madak_f16": VecOp("f16", ("f16",) * 3, fused_f16),
     "v_mad_f16": VecOp("f16", ("f16",) * 3, lambda a, b, c: a * b + c),
     "v_mac_f16": VecOp("f16", ("f16",) * 3, lambda a, b, c: a * b + c, accumulates=True),
     "v_mul_legacy_f32": VecOp(

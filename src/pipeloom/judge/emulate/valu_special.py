@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.fma import fused_f16, fused_f32
 from pipeloom.judge.emulate.operands import (
-    all_source_bits,
     scalar_bits,
     scalar_reader,
     scalar_writer,
@@ -24,18 +24,20 @@ from pipeloom.judge.emulate.register_numbers import LANES, VCC, VGPR
 from pipeloom.judge.emulate.screening import (
     check_in_flight,
     check_sources,
-    screen_bits,
     screen_copy,
     settle_writes,
 )
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.valu import (
     VecOp,
+    build_op,
     result_writer,
     source_codes,
     source_reader,
 )
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave, lanes_of
+
+Values = npt.NDArray[Any]
 
 
 def build_special(instruction: Decoded) -> MicroOp | None:
@@ -53,10 +55,6 @@ def build_special(instruction: Decoded) -> MicroOp | None:
         "v_permlane16_swap_b32": lambda i: _half_swap(i, 16),
         "v_bitop3_b32": _truth_table,
         "v_bitop3_b16": _truth_table,
-        "v_fmamk_f32": _multiply_add_literal,
-        "v_fmaak_f32": _multiply_add_literal,
-        "v_madmk_f16": _multiply_add_literal,
-        "v_madak_f16": _multiply_add_literal,
     }
     builder = builders.get(name)
     return None if builder is None else builder(instruction)
@@ -102,7 +100,7 @@ def _select(instruction: Decoded) -> MicroOp:
             check_sources(wave, step, [target])
         settle_writes(wave, step)
         if carried:
-            wave.set_poison(target, wave.poison.get(target, 0) | carried, cause)
+            wave.add_poison(target, carried, cause)
 
     masks = {mask_code, mask_code + 1}
     reads = scalar_bits(mask_code, 2) | source_bits(codes[0]) | source_bits(codes[1])
@@ -183,7 +181,7 @@ def _write_lane(instruction: Decoded) -> MicroOp:
         poisoned = codes[0] < 128 and codes[0] in wave.poison
         wave.clear_poison([target], mask)
         if poisoned:
-            wave.set_poison(target, wave.poison.get(target, 0) | mask)
+            wave.add_poison(target, mask)
 
     reads = scalar_bits(codes[0]) | scalar_bits(codes[1])
     return MicroOp(instruction, run, reads, 1 << target, screen)
@@ -250,40 +248,15 @@ def _truth_table(instruction: Decoded) -> MicroOp:
     """v_bitop3: any function of three bits; the table sits in the modifier fields."""
     fields = instruction.fields
     table = fields["omod"] << 6 | fields["abs"] << 3 | fields["neg"]
-    codes = source_codes(instruction)
     kind = "u16" if instruction.name.endswith("b16") else "u32"
     # The modifier fields are taken, so the sources have none.
     plain = replace(instruction, fields={**fields, "neg": 0, "abs": 0, "omod": 0})
-    readers = [source_reader(plain, i, code, kind) for i, code in enumerate(codes)]
-    write = result_writer(plain, VecOp(kind, (), np.add))
 
-    def run(wave: Wave) -> None:
-        a, b, c = (read(wave) for read in readers)
+    def combined(a: Values, b: Values, c: Values) -> Values:
         result = np.zeros(LANES, a.dtype)
         for i in range(8):
             if table >> i & 1:
-                term = (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
-                result |= term
-        write(wave, result)
+                result |= (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+        return result
 
-    return MicroOp(instruction, run, all_source_bits(codes), 1 << _target(instruction), screen_bits)
-
-
-def _multiply_add_literal(instruction: Decoded) -> MicroOp:
-    """v_fmamk, v_madmk: a*K + b; v_fmaak, v_madak: a*b + K."""
-    kind = instruction.name[-3:]
-    bits = np.array([instruction.literal or 0], np.uint32)
-    literal = bits.view(np.float32) if kind == "f32" else bits.astype(np.uint16).view(np.float16)
-    fused = fused_f32 if kind == "f32" else fused_f16
-    codes = source_codes(instruction)
-    first = source_reader(instruction, 0, codes[0], kind)
-    second = source_reader(instruction, 1, codes[1], kind)
-    write = result_writer(instruction, VecOp(kind, (), np.add))
-    by_literal = "mk_" in instruction.name
-
-    def run(wave: Wave) -> None:
-        a, b = first(wave), second(wave)
-        write(wave, fused(a, literal, b) if by_literal else fused(a, b, literal))
-
-    reads = source_bits(codes[0]) | source_bits(codes[1])
-    return MicroOp(instruction, run, reads, 1 << _target(instruction))
+    return build_op(plain, VecOp(kind, (kind,) * 3, combined, moves_bits=True))

@@ -20,6 +20,7 @@ from pipeloom.judge.emulate.addressing import (
     Transfer,
     buffer_address,
     global_address,
+    merged_half,
 )
 from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Decoded
@@ -198,7 +199,8 @@ def _load(
         def land() -> None:
             if lanes.size != active.size:
                 for i in range(words):
-                    wave.v[row + i, active] = _merge(wave.v[row + i, active], half)
+                    old = wave.v[row + i, active]
+                    wave.v[row + i, active] = merged_half(old, np.zeros_like(old), half)
             if not lanes.size:
                 return
             data = fetch()
@@ -206,12 +208,7 @@ def _load(
                 wave.v[row : row + words] = data.T
                 return
             for i in range(words):
-                value = data[:, i]
-                if half == "low":
-                    value = wave.v[row, lanes] & 0xFFFF0000 | value & 0xFFFF
-                elif half == "high":
-                    value = wave.v[row, lanes] & 0xFFFF | value << 16
-                wave.v[row + i, lanes] = value
+                wave.v[row + i, lanes] = merged_half(wave.v[row + i, lanes], data[:, i], half)
 
         touches = target.touches(wave, Effect.READ, transfer.size)
         wave.group.issue(
@@ -220,15 +217,6 @@ def _load(
         )
 
     return MicroOp(instruction, run, reads, written, screen_load(WaitQueue.VM))
-
-
-def _merge(old: Words, half: str) -> Words:
-    """What a load outside the descriptor leaves: zero, in the half that it writes."""
-    if half == "low":
-        return old & np.uint32(0xFFFF0000)
-    if half == "high":
-        return old & np.uint32(0xFFFF)
-    return np.zeros_like(old)
 
 
 def _store(

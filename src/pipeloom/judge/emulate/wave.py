@@ -185,6 +185,17 @@ class Wave:
             self.poison_cause.pop(register, None)
         self.dirty = self.poison_bits | self.in_flight
 
+    def add_poison(self, register: int, lanes: int, cause: str = NEVER_WRITTEN) -> None:
+        """Poison more lanes of a register, keeping what was poisoned before."""
+        self.set_poison(register, self.poison.get(register, 0) | lanes, cause)
+
+    def taint(
+        self, row: int, words: int, lanes: npt.NDArray[np.intp], cause: str = NEVER_WRITTEN
+    ) -> None:
+        """Poison these lanes of the vector registers from ``row`` on."""
+        for register in range(VGPR + row, VGPR + row + words):
+            self.add_poison(register, lanes_to_mask(lanes), cause)
+
     def clear_poison(self, registers: list[int], lanes: int) -> None:
         """The lanes of these registers now hold real values."""
         for register in registers:
