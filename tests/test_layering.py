@@ -43,6 +43,7 @@ CONSUME = (*WAIST, "machine", "reference.kernels")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "collecting": (),
+    "dependence_times": (),
     "checks": ("errors",),
     "files": ("errors",),
     "printable": (),
@@ -53,7 +54,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "reference.tag_costs": ("errors", "checks", "reference.ops"),
     "reference.config": ("errors", "checks", "reference.ops", "reference.tag_costs"),
     "reference.schedule_config": ("errors", "checks"),
-    "reference.graph": ("errors", "checks", "reference.ops"),
+    "reference.graph": ("errors", "checks", "dependence_times", "reference.ops"),
     "reference.geometry": ("errors", "checks", "machine"),
     "order.modulo": ("errors", "checks", "plain"),
     "order": (
@@ -345,6 +346,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "show": (
         "errors",
         "checks",
+        "dependence_times",
         "plain",
         "printable",
         "notebook",

@@ -188,20 +188,20 @@ class KernelGeometry:
         for name, value in zip(names, (*block, *mma, elem_bytes), strict=True):
             check_int("KernelGeometry", name, value, 1)
         (bm, bn, bk), (mma_m, mma_n, mma_k) = block, mma
-        simd_width = _divide(LOAD_BYTES, elem_bytes, "16-byte load", "elem_bytes")
-        threads_per_row = _divide(bk, simd_width, "BK", "elements per 16-byte load")
-        rows_at_once = _divide(
+        simd_width = divide(LOAD_BYTES, elem_bytes, "16-byte load", "elem_bytes")
+        threads_per_row = divide(bk, simd_width, "BK", "elements per 16-byte load")
+        rows_at_once = divide(
             wave_grid[0] * wave_grid[1] * WAVE_LANES, threads_per_row, "threads", "threads per row"
         )
-        fragment = _divide(mma_m * mma_k, WAVE_LANES, "MMA_M*MMA_K", "lanes") * elem_bytes
+        fragment = divide(mma_m * mma_k, WAVE_LANES, "MMA_M*MMA_K", "lanes") * elem_bytes
         is_fp8 = elem_bytes == 1
         pieces = 2 if is_fp8 and (mma_m, mma_n, mma_k) == (16, 16, 128) else 1
-        piece_bytes = _divide(fragment, pieces, "fragment bytes", "pieces")
-        reads = _divide(bk, mma_k, "BK", "MMA_K") * pieces * -(-piece_bytes // LOAD_BYTES)
-        wm = _divide(bm, wave_grid[0], "BM", "waves along M")
-        wn = _divide(bn, wave_grid[1], "BN", "waves along N")
-        quadrant_m = _divide(_divide(wm, mma_m, "rows of a wave", "MMA_M"), 2, "WM/MMA_M", "2")
-        quadrant_n = _divide(_divide(wn, mma_n, "columns of a wave", "MMA_N"), 2, "WN/MMA_N", "2")
+        piece_bytes = divide(fragment, pieces, "fragment bytes", "pieces")
+        reads = divide(bk, mma_k, "BK", "MMA_K") * pieces * -(-piece_bytes // LOAD_BYTES)
+        wm = divide(bm, wave_grid[0], "BM", "waves along M")
+        wn = divide(bn, wave_grid[1], "BN", "waves along N")
+        quadrant_m = divide(divide(wm, mma_m, "rows of a wave", "MMA_M"), 2, "WM/MMA_M", "2")
+        quadrant_n = divide(divide(wn, mma_n, "columns of a wave", "MMA_N"), 2, "WN/MMA_N", "2")
         geometry = cls(
             BM=bm,
             BN=bn,
@@ -212,8 +212,8 @@ class KernelGeometry:
             elem_bytes=elem_bytes,
             simd_width=simd_width,
             is_fp8=is_fp8,
-            vm_per_load_a=-(-_divide(bm, 2, "BM", "2") // rows_at_once),
-            vm_per_load_b=-(-_divide(bn, 2, "BN", "2") // rows_at_once),
+            vm_per_load_a=-(-divide(bm, 2, "BM", "2") // rows_at_once),
+            vm_per_load_b=-(-divide(bn, 2, "BN", "2") // rows_at_once),
             lgkm_per_load_a=quadrant_m * reads,
             lgkm_per_load_b=quadrant_n * reads,
         )
@@ -248,7 +248,8 @@ def derive_safe_max_globals(num_k_mmas: int) -> int:
     return 1 if num_k_mmas >= 2 else 0
 
 
-def _divide(value: int, by: int, what: str, by_what: str) -> int:
+def divide(value: int, by: int, what: str, by_what: str) -> int:
+    """``value / by``, which must be a whole number of at least 1."""
     if value < by or value % by:
         raise ConfigError(
             f"KernelGeometry: {what} ({value}) is not a positive multiple of {by_what} ({by})",

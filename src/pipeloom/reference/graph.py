@@ -11,12 +11,13 @@ target's cost model:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
 from pipeloom.checks import check_instance, check_int
+from pipeloom.dependence_times import DependenceTimes
 from pipeloom.errors import GraphError
 from pipeloom.reference.ops import OpDesc, OpTag
 
@@ -65,7 +66,7 @@ def describe_op(op: OpDesc, index: int | None = None) -> str:
 
 
 @dataclass(frozen=True)
-class LoopBody:
+class LoopBody(DependenceTimes):
     """Ops and their dependences: the graph of one iteration.
 
     Guarantees: every edge joins ops of the body, an op depends on itself only across iterations,
@@ -132,89 +133,13 @@ class LoopBody:
         )
 
     @cached_property
-    def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        """For each op its distinct d=0 predecessors, ascending."""
-        found: list[set[int]] = [set() for _ in self.ops]
-        for edge in self.edges:
-            if edge.loop_distance == 0:
-                found[edge.consumer].add(edge.producer)
-        return tuple(tuple(sorted(s)) for s in found)
+    def latencies(self) -> tuple[int, ...]:
+        """Cycles from the start of each op to its result."""
+        return tuple(op.latency for op in self.ops)
 
-    @cached_property
-    def successors(self) -> tuple[tuple[int, ...], ...]:
-        """For each op its distinct d=0 successors, ascending."""
-        found: list[list[int]] = [[] for _ in self.ops]
-        for consumer, producers in enumerate(self.predecessors):
-            for producer in producers:
-                found[producer].append(consumer)
-        return tuple(tuple(s) for s in found)
-
-    @cached_property
-    def topological(self) -> tuple[int, ...]:
-        """An order that respects the d=0 edges (shorter than the body if they form a cycle)."""
-        waiting = [len(p) for p in self.predecessors]
-        ready = [i for i, count in enumerate(waiting) if count == 0]
-        for node in ready:
-            for successor in self.successors[node]:
-                waiting[successor] -= 1
-                if waiting[successor] == 0:
-                    ready.append(successor)
-        return tuple(ready)
-
-    @cached_property
-    def asap(self) -> tuple[int, ...]:
-        """The earliest start of each op, dependences alone."""
-        start = [0] * len(self.ops)
-        for i in self.topological:
-            finish = start[i] + self.ops[i].latency
-            for successor in self.successors[i]:
-                start[successor] = max(start[successor], finish)
-        return tuple(start)
-
-    @cached_property
-    def tails(self) -> tuple[int, ...]:
-        """From the start of each op to the end of the iteration, dependences alone."""
-        tail = [0] * len(self.ops)
-        for i in reversed(self.topological):
-            after = max((tail[s] for s in self.successors[i]), default=0)
-            tail[i] = self.ops[i].latency + after
-        return tuple(tail)
-
-    @cached_property
-    def longest_path(self) -> int:
-        """Cycles of one iteration with unlimited units."""
-        return max((a + op.latency for a, op in zip(self.asap, self.ops, strict=True)), default=0)
-
-    @cached_property
-    def alap(self) -> tuple[int, ...]:
-        """The latest start of each op that keeps the longest path."""
-        return tuple(self.longest_path - t for t in self.tails)
-
-    @cached_property
-    def slack(self) -> tuple[int, ...]:
-        """How far each op can move without lengthening the iteration."""
-        return tuple(late - early for late, early in zip(self.alap, self.asap, strict=True))
-
-    @cached_property
-    def critical_path(self) -> tuple[int, ...]:
-        """One chain of zero-slack ops from a source to the end of the longest path."""
-        if not self.ops:
-            return ()
-        ends = [
-            i for i in self.topological if self.asap[i] + self.ops[i].latency == self.longest_path
-        ]
-        node = min(ends)
-        chain = [node]
-        while True:
-            tight = [
-                p
-                for p in self.predecessors[node]
-                if self.asap[p] + self.ops[p].latency == self.asap[node]
-            ]
-            if not tight:
-                return tuple(reversed(chain))
-            node = min(tight)
-            chain.append(node)
+    def within(self) -> Iterator[tuple[int, int]]:
+        """Producer and consumer of every edge of distance 0."""
+        return ((e.producer, e.consumer) for e in self.edges if e.loop_distance == 0)
 
     def violations(self, order: Sequence[int]) -> tuple[DepEdge, ...]:
         """The d=0 edges whose consumer ``order`` places before its producer.

@@ -370,27 +370,8 @@ class ScheduleConfig:
             lgkm_per_load_a: lgkmcnt entries of a fragment load of A.
             lgkm_per_load_b: lgkmcnt entries of a fragment load of B.
         """
-        return cls(
-            scheduling=scheduling,
-            max_vgpr=max_vgpr,
-            lds_contention_penalty=lds_contention_penalty,
-            minimal_barriers=minimal_barriers,
-            omit_mma_set_prio=omit_mma_set_prio,
-            sched_barrier_mask=sched_barrier_mask,
-            wrap_waits_with_sched_barrier=wrap_waits_with_sched_barrier,
-            barrier_before_pre_ops=barrier_before_pre_ops,
-            auto_waits=auto_waits,
-            drain_lgkm_mask=drain_lgkm_mask,
-            auto_drain=auto_drain,
-            wait_lgkm_first=wait_lgkm_first,
-            wait_vm_last=wait_vm_last,
-            lgkm_after_last=lgkm_after_last,
-            inter_block_lgkm_drain=inter_block_lgkm_drain,
-            partial_prologue_drain=partial_prologue_drain,
-            global_before_frag=global_before_frag,
-            lgkm_per_load_a=lgkm_per_load_a,
-            lgkm_per_load_b=lgkm_per_load_b,
-        )
+        given = locals()
+        return cls(**{f.name: given[f.name] for f in fields(ScheduleConfig)})
 
 
 _SCHEDULE_INTS = (

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from pipeloom.dependence_times import DependenceTimes
 from pipeloom.program import Access, Box, Program, Section, Space, Work
 from pipeloom.program.tiles import overlap, subtract
 from pipeloom.show.step_rows import Listing, offset_text
@@ -45,74 +46,25 @@ class GraphEdge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(DependenceTimes):
     """Ops and edges, and when each op can start: in cycles, by the edges of distance 0 alone."""
 
     ops: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
 
     @cached_property
-    def _order(self) -> tuple[int, ...]:
-        """Producers before consumers, as far as there is such an order."""
-        waiting = [len(producers) for producers in self._producers]
-        ready = [i for i, count in enumerate(waiting) if not count]
-        for node in ready:
-            for i, producers in enumerate(self._producers):
-                if node in producers:
-                    waiting[i] -= 1
-                    if not waiting[i]:
-                        ready.append(i)
-        return tuple(ready)
+    def latencies(self) -> tuple[int, ...]:
+        """Cycles from the start of each op to its result."""
+        return tuple(op.latency for op in self.ops)
 
-    @cached_property
-    def _producers(self) -> tuple[tuple[int, ...], ...]:
-        found: list[set[int]] = [set() for _ in self.ops]
-        for edge in self.edges:
-            if edge.distance == 0:
-                found[edge.consumer].add(edge.producer)
-        return tuple(tuple(sorted(producers)) for producers in found)
-
-    @cached_property
-    def asap(self) -> tuple[int, ...]:
-        """The earliest start of each op."""
-        start = [0] * len(self.ops)
-        for i in self._order:
-            start[i] = max((start[p] + self.ops[p].latency for p in self._producers[i]), default=0)
-        return tuple(start)
-
-    @cached_property
-    def alap(self) -> tuple[int, ...]:
-        """The latest start of each op that lengthens nothing."""
-        end = [self.longest_path] * len(self.ops)
-        for i in reversed(self._order):
-            for p in self._producers[i]:
-                end[p] = min(end[p], end[i] - self.ops[i].latency)
-        return tuple(e - op.latency for e, op in zip(end, self.ops, strict=True))
+    def within(self) -> Iterator[tuple[int, int]]:
+        """Producer and consumer of every edge of distance 0."""
+        return ((e.producer, e.consumer) for e in self.edges if e.distance == 0)
 
     @property
-    def slack(self) -> tuple[int, ...]:
-        """How far each op can move."""
-        return tuple(late - early for late, early in zip(self.alap, self.asap, strict=True))
-
-    @cached_property
-    def longest_path(self) -> int:
-        """Cycles of one trip with unlimited units."""
-        return max((a + op.latency for a, op in zip(self.asap, self.ops, strict=True)), default=0)
-
-    @cached_property
     def critical(self) -> tuple[int, ...]:
-        """One chain of ops without slack, from a source to the end; none without latencies."""
-        longest = self.longest_path
-        ends = [i for i, op in enumerate(self.ops) if self.asap[i] + op.latency == longest > 0]
-        chain = ends[:1]
-        while chain:
-            start = self.asap[chain[-1]]
-            before = self._producers[chain[-1]]
-            tight = [p for p in before if self.asap[p] + self.ops[p].latency == start]
-            if not tight:
-                break
-            chain.append(tight[0])
-        return tuple(reversed(chain))
+        """``critical_path``; none without latencies."""
+        return self.critical_path if self.longest_path else ()
 
 
 def graph_of(program: Program, listing: Listing) -> tuple[Graph, tuple[int, ...]]:

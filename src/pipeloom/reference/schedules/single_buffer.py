@@ -25,7 +25,7 @@ from pipeloom.reference.compiled import ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, TargetProfile
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.geometry import SINGLE_BUFFER_GRID as WAVE_GRID
-from pipeloom.reference.geometry import KernelGeometry
+from pipeloom.reference.geometry import KernelGeometry, divide
 from pipeloom.reference.hints import AMDScheduleHints, append_amd_hints
 from pipeloom.reference.mi355x import SingleBufferTag, mi355x_single_buffer_target
 from pipeloom.reference.ops import OpDesc, PipelineBody
@@ -147,12 +147,7 @@ def single_buffer_shape(
             "a ds_read_b128 of the wave",
         ),
     ):
-        if value < by or value % by:
-            raise ConfigError(
-                f"KernelGeometry: {what} ({value}) is not a positive multiple of {by_what} ({by})",
-                hint=f"choose a shape in which {by} divides {what}",
-                field="KernelGeometry",
-            )
+        divide(value, by, what, by_what)
     if (BM + BN) * row_bytes > lds_limit:
         raise ConfigError(
             f"KernelGeometry: one stage of a {BM}x{BN}x{BK} tile takes {(BM + BN) * row_bytes} "

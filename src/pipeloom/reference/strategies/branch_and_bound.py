@@ -25,6 +25,7 @@ asked about one prefix after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from operator import le
 
 from pipeloom.reference.strategies.budget import GaveUp, NodeBudget
@@ -34,51 +35,35 @@ from pipeloom.reference.strategies.tables import NEVER, SERIAL_UNITS, Tables
 _KEPT_PER_SET = 24
 
 
+@dataclass(slots=True, eq=False)
 class _State:
     """Some ops placed: all that the rest of the order can still notice about them."""
 
-    __slots__ = ("fragments", "free", "live", "loads", "op", "placed", "ready", "rest")
-
-    def __init__(
-        self,
-        op: int,
-        placed: int,
-        rest: list[int],
-        ready: list[int],
-        free: list[int],
-        fragments: int,
-        loads: int,
-        live: int,
-    ) -> None:
-        self.op = op
-        """The op placed last."""
-        self.placed = placed
-        self.rest = rest
-        """The ops still to place, in the tables' sequence."""
-        self.ready = ready
-        """For each op when its placed producers have all finished."""
-        self.free = free
-        """For each unit when it is free."""
-        self.fragments = fragments
-        self.loads = loads
-        """Since the last COMPUTE."""
-        self.live = live
+    op: int
+    """The op placed last."""
+    placed: int
+    rest: list[int]
+    """The ops still to place, in the tables' sequence."""
+    ready: list[int]
+    """For each op when its placed producers have all finished."""
+    free: list[int]
+    """For each unit when it is free."""
+    fragments: int
+    loads: int
+    """Since the last COMPUTE."""
+    live: int
 
 
+@dataclass(slots=True, eq=False)
 class _Frame:
     """A state on the current path, and how far its choices have been tried."""
 
-    __slots__ = ("choices", "least", "state", "tried", "vector")
-
-    def __init__(
-        self, state: _State, vector: tuple[int, ...], choices: list[int], least: int
-    ) -> None:
-        self.state = state
-        self.vector = vector
-        self.choices = choices
-        self.tried = 0
-        self.least = least
-        """No completion tried so far is shorter."""
+    state: _State
+    vector: tuple[int, ...]
+    choices: list[int]
+    least: int
+    """No completion tried so far is shorter."""
+    tried: int = 0
 
 
 class BodySearch:

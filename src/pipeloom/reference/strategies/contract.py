@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from pipeloom.reference.compiled import Certificate
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.schedule_config import UNLIMITED_VGPR
+
+
+class CostParameters(TypedDict):
+    """What ``order_cost`` and ``lower_bound`` ask besides the body."""
+
+    lds_contention_penalty: int
+    mma_serial: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,14 @@ class OrderLimits:
     """Seconds that a search may take."""
     node_limit: int | None = None
     """Nodes that a search may visit."""
+
+    @property
+    def model(self) -> CostParameters:
+        """The cost model's parameters."""
+        return {
+            "lds_contention_penalty": self.lds_contention_penalty,
+            "mma_serial": self.mma_serial,
+        }
 
 
 @dataclass(frozen=True, slots=True)

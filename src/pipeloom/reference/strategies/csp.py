@@ -23,7 +23,6 @@ ping-pong above after 1.8 s (bound 440 of 500), where this search takes 3 ms for
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -95,25 +94,14 @@ class CspStrategy:
 
 def _solve(body: LoopBody, limits: OrderLimits, *, fit_blocks: bool = True) -> Ordering:
     greedy = greedy_schedule(body) if limits.halves else simple_greedy(body)
-    cost = _cost(body, greedy, limits)
-    bound = lower_bound(
-        body, lds_contention_penalty=limits.lds_contention_penalty, mma_serial=limits.mma_serial
-    )
+    cost = order_cost(body, greedy, **limits.model)
+    bound = lower_bound(body, **limits.model)
     affordable = cost.vgpr_peak <= allowed_peak(limits)
     fits = not limits.halves or can_become_blocks(body, greedy)
     if affordable and cost.makespan == bound and (fits or not fit_blocks):
         return _ordering(greedy, cost, bound, proved=True, nodes=0)
     usable = affordable and fits
     return _Optimum(body, limits, bound, greedy if usable else None).ordering()
-
-
-def _cost(body: LoopBody, order: Sequence[int], limits: OrderLimits) -> OrderCost:
-    return order_cost(
-        body,
-        order,
-        lds_contention_penalty=limits.lds_contention_penalty,
-        mma_serial=limits.mma_serial,
-    )
 
 
 def _ordering(
@@ -147,7 +135,7 @@ class _Optimum:
         self.search = BodySearch(Tables(body, limits), self.budget)
         self.found = False
         self.order = incumbent
-        self.cost = _cost(body, incumbent, limits) if incumbent is not None else None
+        self.cost = order_cost(body, incumbent, **limits.model) if incumbent is not None else None
 
     def ordering(self) -> Ordering:
         """The optimum, or the best order within the node and time limits."""
@@ -172,7 +160,7 @@ class _Optimum:
         return replace(found, interrupted=interrupted)
 
     def _accept(self, order: tuple[int, ...]) -> OrderCost:
-        cost = _cost(self.body, order, self.limits)
+        cost = order_cost(self.body, order, **self.limits.model)
         self.found, self.order, self.cost = True, order, cost
         return cost
 

@@ -72,15 +72,7 @@ class GreedyStrategy:
 
 def certify(name: str, body: LoopBody, limits: OrderLimits, order: tuple[int, ...]) -> Ordering:
     """The certificate of an order found without search: proved only if it meets the bound."""
-    cost = order_cost(
-        body,
-        order,
-        lds_contention_penalty=limits.lds_contention_penalty,
-        mma_serial=limits.mma_serial,
-    )
-    bound = lower_bound(
-        body, lds_contention_penalty=limits.lds_contention_penalty, mma_serial=limits.mma_serial
-    )
+    cost, bound = order_cost(body, order, **limits.model), lower_bound(body, **limits.model)
     legal = not body.violations(order)
     proved = legal and cost.makespan == bound
     return Ordering(order, Certificate(name, cost.makespan, cost.vgpr_peak, bound, proved, 0))
