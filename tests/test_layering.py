@@ -271,7 +271,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.certifying",
         "drive.deriving",
         "drive.store",
+        "judge.emulate",
         "show",
+        "thread_trace",
     ),
     "drive.painting": (
         "errors",
@@ -342,6 +344,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.check",
         "judge.wait_states",
     ),
+    "thread_trace": (
+        "errors",
+        "files",
+        "machine",
+        "judge.check",
+        "judge.simulate",
+        "machine_code",
+        "write",
+    ),
     "reference.words": WAIST,
     "show": (
         "errors",
@@ -357,6 +368,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.simulate",
         "machine_code",
         "order.modulo",
+        "thread_trace",
     ),
     "cli": ("*",),
     "__init__": ("*",),

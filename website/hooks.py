@@ -36,6 +36,7 @@ GUIDES = (
     "verdicts.md",
     "checking.md",
     "looking.md",
+    "measuring.md",
     "deriving.md",
     "tuning.md",
     "emitting.md",

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.certifying import Progress
 from pipeloom.drive.loops import SHORT_OPTIONS
+from pipeloom.drive.measuring import lay_over_trace
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
-from pipeloom.drive.simulating import SimulateJob
+from pipeloom.drive.simulating import SimulateJob, prepare
 from pipeloom.drive.sources import FORMS, Source
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.thread_trace import Overlay
 
 
 def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
@@ -52,6 +54,16 @@ def simulate_job(arguments: argparse.Namespace) -> SimulateJob:
         allow_timing=arguments.allow_timing,
         problem=(problem[0], problem[1], problem[2]),
     )
+
+
+def measured_overlay(arguments: argparse.Namespace) -> Overlay:
+    """A thread trace, laid over the simulation; of the named kernel, where one is named."""
+    if arguments.launch:
+        raise UsageError("--measured needs no --launch: the trace says what ran")
+    if arguments.source is None:
+        return lay_over_trace(arguments.measured, machine=arguments.arch)
+    job = replace(simulate_job(arguments), emitted=True)
+    return lay_over_trace(arguments.measured, of=prepare(job).emission)
 
 
 def _short_settings(arguments: argparse.Namespace) -> Iterator[str]:

@@ -154,6 +154,13 @@ LAUNCH = (
 )
 
 
+MEASURED = option(
+    "--measured FOLDER",
+    "a thread trace that rocprofv3 --att wrote, laid over the simulation of what its waves "
+    "executed; with a schedule, the trace must be of the kernel that emit writes of it",
+)
+
+
 def sync(*, default: str = "reference") -> tuple[Option, ...]:
     """``--sync`` and ``--reorder``; ``default`` says in words what is taken where neither is."""
     return (

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import check_ending, print_json, simulate_job
+from pipeloom.cli.common import check_ending, measured_overlay, print_json, simulate_job
 from pipeloom.cli.options import (
     EMITTED,
     JSON,
     LAUNCH,
     MACHINE,
+    MEASURED,
     PROBLEM,
     CommandUsage,
     option,
@@ -18,20 +19,24 @@ from pipeloom.cli.options import (
     sync,
     tile,
 )
-from pipeloom.cli.usage import at_least
+from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.judging import emit_note
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, report, report_file
 from pipeloom.files import write_file
 from pipeloom.show.headers import no_loop_text
+from pipeloom.show.overlay_page import overlay_page
+from pipeloom.show.overlay_text import overlay_summary
+from pipeloom.show.page import fill_page
 from pipeloom.show.step_rows import pace
 
 USAGE = CommandUsage(
     "Write one HTML file that needs no network: the simulated timeline of all "
     "waves, the dependence graph, LDS buffers over time, the verdict with its counterexample, "
     "the stalls and the knobs. Of a kernel that others wrote, with --launch, the page shows "
-    "its main loop with its own disassembly.",
+    "its main loop with its own disassembly. With --measured, a thread trace of rocprofv3 beside "
+    "the simulation of the instructions that its waves executed, two lanes per wave.",
     (
-        source(compiled=True),
+        source(compiled=True, required=False),
         tile(default="bf16"),
         sync(),
         EMITTED,
@@ -47,11 +52,13 @@ USAGE = CommandUsage(
             type=at_least(1),
             default=TIMELINE_ITERATIONS,
         ),
+        MEASURED,
         LAUNCH,
         JSON,
     ),
     examples=(
         "pipeloom report ping_pong -o report.html",
+        "pipeloom report --measured folder -o measured.html",
         "pipeloom report k.hsaco --launch launch.json -o k.html",
     ),
 )
@@ -59,8 +66,13 @@ USAGE = CommandUsage(
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, simulate, write."""
-    output: str = arguments.output or f"{_stem(arguments.source)}.html"
+    if arguments.source is None and not arguments.measured:
+        raise UsageError("name what to report, or give --measured FOLDER")
+    named = arguments.measured or arguments.source
+    output: str = arguments.output or f"{_stem(named)}.html"
     check_ending(output, ".html", "an HTML page")
+    if arguments.measured:
+        return _write_measured(arguments, output)
     if arguments.launch:
         return _write_kernel(arguments, output)
     found = report(simulate_job(arguments), arguments.timeline_iterations)
@@ -92,6 +104,19 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{simulation.header}{status}, {figures}")
     if note := emit_note(found.emitted):
         print(f"note: {note}")
+    return 0
+
+
+def _write_measured(arguments: argparse.Namespace, output: str) -> int:
+    overlay = measured_overlay(arguments)
+    page = fill_page(overlay_page(overlay, arguments.timeline_iterations))
+    write_file(output, page)
+    size = len(page.encode("utf-8"))
+    if arguments.json:
+        print_json({"output": output, "bytes": size, "measured": overlay.to_dict()})
+        return 0
+    print(f"wrote {output} ({size / 1e6:.1f} MB)")
+    print(overlay_summary(overlay).plain)
     return 0
 
 

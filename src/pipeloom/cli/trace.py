@@ -1,25 +1,32 @@
-"""``pipeloom trace``: the simulated run as a file for Perfetto or chrome://tracing."""
+"""``pipeloom trace``: the simulated run as a file for a viewer, or a measured one laid over it."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from pipeloom.cli.common import check_ending, print_json, simulate_job
+from pipeloom.cli.common import check_ending, measured_overlay, print_json, simulate_job, wrote
 from pipeloom.cli.options import (
     EMITTED,
     JSON,
     LAUNCH,
     MACHINE,
+    MEASURED,
     CommandUsage,
     option,
     source,
     sync,
     tile,
 )
+from pipeloom.cli.usage import UsageError
+from pipeloom.drive.measuring import emitted_trace_files
 from pipeloom.drive.simulating import prepare
 from pipeloom.drive.timing_files import launched, time_start
-from pipeloom.files import write_file
+from pipeloom.files import write_file, write_files
+from pipeloom.judge.simulate import Trace
 from pipeloom.show.chrome_trace import chrome_trace
+from pipeloom.show.console import TerminalConsole
+from pipeloom.show.overlay_text import render_overlay
 
 SHOWN = 8
 """Iterations of a kernel file's main loop in a trace."""
@@ -29,23 +36,45 @@ USAGE = CommandUsage(
     "Write what pipeloom simulate computes as a trace: one track per wave and "
     "unit, arrows from every load to the wait that guarantees it; with --emitted of the "
     "emitted kernel, with --launch of the main loop of a kernel file. Open the file at "
-    "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle.",
+    "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle. With "
+    "--measured, print a thread trace of rocprofv3 beside the simulation of the instructions that "
+    "its waves executed, and write both as two lanes per wave.",
     (
-        source(compiled=True),
+        source(compiled=True, required=False),
         tile(default="bf16"),
         sync(),
         EMITTED,
         MACHINE,
-        option("-o --output FILE.json", "the trace", required=True),
+        option("-o --output FILE.json", "the trace; with --measured it may be left out"),
+        option(
+            "--format",
+            "perfetto: one JSON file; rocprof: a folder as rocprofv3 --att writes it, for its "
+            "viewers, of an emitted kernel (default perfetto)",
+            choices=("perfetto", "rocprof"),
+            default="perfetto",
+        ),
+        MEASURED,
         LAUNCH,
         JSON,
     ),
-    examples=("pipeloom trace ping_pong -o trace.json",),
+    examples=(
+        "pipeloom trace ping_pong -o trace.json",
+        "pipeloom trace ping_pong --emitted --format rocprof -o folder",
+        "pipeloom trace --measured folder -o both.json",
+    ),
 )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the file, say what is in it."""
+    if arguments.measured:
+        return _lay_over(arguments)
+    if arguments.output is None:
+        raise UsageError("the following arguments are required: -o/--output")
+    if arguments.source is None:
+        raise UsageError("name what to simulate, or give --measured FOLDER")
+    if arguments.format == "rocprof":
+        return _write_folder(arguments)
     check_ending(arguments.output, ".json", "a trace in JSON")
     emitted = False
     if arguments.launch:
@@ -57,9 +86,28 @@ def run(arguments: argparse.Namespace) -> int:
         emitted = simulation.emission is not None
     text = chrome_trace(trace, title=str(arguments.source))
     write_file(arguments.output, text)
+    where = "open it at https://ui.perfetto.dev"
+    return _said(arguments, trace, len(text.encode("utf-8")), f"{header}, ", where, emitted)
+
+
+def _write_folder(arguments: argparse.Namespace) -> int:
+    simulation = prepare(simulate_job(arguments))
+    if simulation.emission is None:
+        raise UsageError("--format rocprof is of an emitted kernel: add --emitted")
+    trace = simulation.run()
+    files = emitted_trace_files(simulation.emission.kernel, trace)
+    write_files({Path(arguments.output) / name: content for name, content in files.items()})
+    size = sum(len(content) for content in files.values())
+    where = "pipeloom trace --measured reads it, and viewers of rocprofv3's traces"
+    return _said(arguments, trace, size, f"{simulation.header}, ", where, True)
+
+
+def _said(
+    arguments: argparse.Namespace, trace: Trace, size: int, header: str, where: str, emitted: bool
+) -> int:
     figures = {
         "output": arguments.output,
-        "bytes": len(text.encode("utf-8")),
+        "bytes": size,
         "waves": len(trace.programs),
         "instructions": len(trace.events),
         "total_cycles": trace.total_cycles,
@@ -69,8 +117,23 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(figures)
         return 0
     print(
-        f"wrote {arguments.output}: {header}, "
+        f"wrote {arguments.output}: {header}"
         f"{len(trace.programs)} waves, {len(trace.events)} instructions, "
-        f"{trace.total_cycles} cycles; open it at https://ui.perfetto.dev"
+        f"{trace.total_cycles} cycles; {where}"
     )
+    return 0
+
+
+def _lay_over(arguments: argparse.Namespace) -> int:
+    overlay = measured_overlay(arguments)
+    if arguments.output is not None:
+        check_ending(arguments.output, ".json", "a trace in JSON")
+        simulated, measured = overlay.aligned()
+        write_file(arguments.output, chrome_trace(simulated, overlay.kernel, measured))
+    if arguments.json:
+        print_json(overlay.to_dict())
+        return 0
+    console = TerminalConsole()
+    console.print(render_overlay(overlay, width=min(console.width, 120)))
+    wrote(arguments, arguments.output)
     return 0

@@ -3,10 +3,10 @@
     ds_read_b128 v[8:11], v2 offset:1024      ->  LDS read of 16 bytes per lane
     v_mfma_f32_16x16x32_bf16 a[0:3], ...      ->  MFMA of that shape, on the value a[0:3]
 
-Both front ends (``read_line`` for lines of our emitter, ``read_step`` for decoded instructions)
-give a ``MachineLine``, and only that is lowered: a kernel takes the same cycles as text and as a
-code object. Registers become values (``values_of``), so that real dependences count. A branch not
-taken costs a scalar slot.
+All front ends (``read_line`` for lines of our emitter, ``read_step`` for decoded instructions,
+``read_text_line`` for a disassembly) give a ``MachineLine``, and only that is lowered: a kernel
+takes the same cycles as text and as a code object. Registers become values (``values_of``), so that
+real dependences count. A branch not taken costs a scalar slot.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.simulate import Kind, WaveOp
+from pipeloom.judge.wait_states import read_assembly, registers_of
 from pipeloom.machine.cdna import CYCLES_PER_PASS
 from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.matrix_ops import MatrixOp
@@ -31,6 +32,8 @@ from pipeloom.write import isa
 _LDS = re.compile(r"ds_(read|write)(2(?:st64)?)?_(?:addtid_)?[bui](\d+)")
 _WORDS = re.compile(r"dword(?:x(\d))?|format_(?:d16_)?(xyzw|xyz|xy|x)")
 _COUNT = re.compile(r"(vm|lgkm)cnt\((\d+)\)")
+_FIELD = re.compile(r"\b(cbsz|blgp):(\d{1,2})\b")
+_AMOUNT = re.compile(r"^s_\w+ (0x[0-9a-fA-F]{1,4}|\d{1,5})$")
 _PACKED = re.compile(r"v_pk_\w+_f32$")
 _MEMORY = ("buffer_", "tbuffer_", "global_", "flat_", "scratch_")
 _SHAPE = re.compile(r"_(\d+)x(\d+)x(\d+)")
@@ -107,6 +110,31 @@ def read_step(step: MicroOp) -> MachineLine:
         lgkm,
         fields.get("simm16", 0),
         bool(fields.get("lds")) or "_lds_" in one.name,
+        (fields.get("cbsz", 0), fields.get("blgp", 0)),
+    )
+
+
+def read_text_line(text: str, machine: Target) -> MachineLine:
+    """A line of a disassembly; the target of a branch need not be known."""
+    found, _ = read_assembly(text)
+    if len(found) != 1:
+        raise ConfigError(
+            f"{text[:80]!r} is not one instruction", hint="give LLVM's disassembly", field="kernel"
+        )
+    one = found[0]
+    reads, writes = registers_of(one, machine)
+    counts = {counter: int(count) for counter, count in _COUNT.findall(text)}
+    fields = {name: int(value) for name, value in _FIELD.findall(text)}
+    amount = _AMOUNT.search(text)
+    return MachineLine(
+        one.name,
+        one.text,
+        reads,
+        writes,
+        counts.get("vm"),
+        counts.get("lgkm"),
+        int(amount[1], 0) if amount else 0,
+        "lds" in one.modifiers or "_lds_" in one.name,
         (fields.get("cbsz", 0), fields.get("blgp", 0)),
     )
 

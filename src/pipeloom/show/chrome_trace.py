@@ -7,6 +7,7 @@ One process per wave, one thread per unit of it:
     LDS, global      operations from issue until their data is there; where they overlap, slices of
                      one thread must nest, so a further thread "(2)" takes the next one
     waits, barriers  from arrival until satisfied
+    measured         with a thread trace of the same waves: what they issued, and where they stood
 
 Flow arrows lead from every load or LDS read to the first wait that guarantees it. One microsecond
 of the file is one cycle.
@@ -19,7 +20,7 @@ sort indices), s and f (id, and bp "e" to bind to the enclosing slice), C (count
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeloom.judge.simulate import issue_costs
@@ -27,7 +28,7 @@ from pipeloom.judge.simulate.instruction import Kind, Track
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.show.segments import Segment, retired_by, segment_of_event, segments
 
-ISSUE, MATRIX, SYNC, LDS, GLOBAL = 1, 2, 3, 10, 40
+ISSUE, MATRIX, SYNC, MEASURED, LDS, GLOBAL = 1, 2, 3, 4, 10, 40
 """Thread ids; LDS and global operations that overlap take the ids that follow."""
 _THREADS = {ISSUE: "issue", MATRIX: "matrix unit", SYNC: "waits and barriers"}
 _FLIGHTS = {Track.LDS: (LDS, "LDS"), Track.GLOBAL: (GLOBAL, "global memory")}
@@ -37,12 +38,13 @@ COUNTER_PID = 1000
 Row = dict[str, Any]
 
 
-def chrome_trace(trace: Trace, title: str = "") -> str:
+def chrome_trace(trace: Trace, title: str = "", measured: Trace | None = None) -> str:
     """The whole file as text; the same trace gives the same bytes.
 
     Args:
         trace: A simulated run.
         title: What the file says it is.
+        measured: The same programs as they ran on a GPU, on the same clock: a lane more per wave.
     """
     head = {
         "displayTimeUnit": "ns",
@@ -54,17 +56,20 @@ def chrome_trace(trace: Trace, title: str = "") -> str:
         },
     }
     compact = (",", ":")
-    rows = ",\n".join(json.dumps(row, separators=compact) for row in trace_events(trace))
+    rows = ",\n".join(json.dumps(row, separators=compact) for row in trace_events(trace, measured))
     return json.dumps(head, separators=compact)[:-1] + f',"traceEvents":[\n{rows}\n]}}\n'
 
 
-def trace_events(trace: Trace) -> list[Row]:
+def trace_events(trace: Trace, measured: Trace | None = None) -> list[Row]:
     """The events of the file: metadata, slices, flows, counters."""
     found = segments(trace)
     flights = dict(_lanes(found))
-    rows = list(_metadata(trace, found, flights))
+    threads = _THREADS if measured is None else {**_THREADS, MEASURED: "issue, measured"}
+    rows = list(_metadata(trace, found, flights, threads))
     for wave in range(len(trace.programs)):
         rows += _issue_rows(trace, wave)
+        if measured is not None:
+            rows += _issue_rows(measured, wave, MEASURED)
     rows += _unit_rows(trace, found, flights)
     rows += _flow_rows(trace, found, flights)
     rows += _counter_rows(trace)
@@ -102,7 +107,9 @@ def _lanes(found: Sequence[Segment]) -> Iterator[tuple[int, int]]:
         yield number, _FLIGHTS[segment.unit][0] + lane
 
 
-def _metadata(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) -> Iterator[Row]:
+def _metadata(
+    trace: Trace, found: Sequence[Segment], flights: dict[int, int], usual: Mapping[int, str]
+) -> Iterator[Row]:
     def meta(kind: str, pid: int, tid: int, **args: object) -> Row:
         return {"name": kind, "ph": "M", "ts": 0, "pid": pid, "tid": tid, "args": args}
 
@@ -114,7 +121,7 @@ def _metadata(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) -
             "process_name", pid, 0, name=f"wave {wave} (SIMD {program.simd}, group {program.group})"
         )
         yield meta("process_sort_index", pid, 0, sort_index=pid)
-        threads = dict(_THREADS)
+        threads = dict(usual)
         for number, tid in flights.items():
             if found[number].wave == wave:
                 first, name = _FLIGHTS[found[number].unit]
@@ -124,7 +131,7 @@ def _metadata(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) -
             yield meta("thread_sort_index", pid, tid, sort_index=tid)
 
 
-def _issue_rows(trace: Trace, wave: int) -> Iterator[Row]:
+def _issue_rows(trace: Trace, wave: int, tid: int = ISSUE) -> Iterator[Row]:
     for event in trace.events:
         if event.wave != wave:
             continue
@@ -136,13 +143,13 @@ def _issue_rows(trace: Trace, wave: int) -> Iterator[Row]:
                 source = trace.events[event.source]
                 args["waited for"] = f"{trace.instruction(source).label}, wave {source.wave}"
             name = f"stall: {event.cause.text}"
-            yield _slice(name, "stall", pid, ISSUE, event.ready, event.start, args)
+            yield _slice(name, "stall", pid, tid, event.ready, event.start, args)
         section = instruction.section or trace.phase(event).value
         detail: Row = {"section": section, "iteration": event.iteration}
         if instruction.entry is not None:
             detail["step"] = instruction.entry
         kind = instruction.kind.name.lower()
-        yield _slice(instruction.label, kind, pid, ISSUE, event.start, event.free, detail)
+        yield _slice(instruction.label, kind, pid, tid, event.start, event.free, detail)
 
 
 def _unit_rows(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) -> Iterator[Row]:

@@ -138,21 +138,25 @@ def kernel_page(
 
 def instruction_page(
     trace: Trace,
-    shown: Trace,
+    shown: Trace | None,
     rows: Rows,
     *,
     meta: Mapping[str, Any],
     cards: Sequence[Card],
     **own: Any,
 ) -> dict[str, Any]:
-    """The page of instructions that are no program's: what a trace tells, and what is ``own``."""
-    found = segments(shown)
+    """The page of instructions that are no program's: what a trace tells, and what is ``own``.
+
+    The timeline is that of ``shown``, or one's own.
+    """
+    if shown is not None:
+        found = segments(shown)
+        own["timeline"] = lane_data(shown, rows, found, [None] * len(found))
     return whole_page(
         trace,
         stalls_by_step(trace, rows),
         cards,
         {"shape": _matrix_text(trace), "over": "trip", **meta},
-        timeline=lane_data(shown, rows, found, [None] * len(found)),
         **own,
     )
 

@@ -26,6 +26,7 @@ ABSENT: Mapping[str, Any] = MappingProxyType(
         "edges": [],
         "critical": [],
         "timeline": None,
+        "beside": [],
         "verdict": None,
         "estimate": None,
         "knobs": [],

@@ -52,6 +52,7 @@ def lane_data(
         "marks": [list(mark) for mark in trace.marks],
         "frames": _frames(trace, found),
         "waves": [[p.simd, listing.group(n)] for n, p in enumerate(trace.programs)],
+        "names": [],
         "causes": [cause.text for cause in Cause],
         "segments": _segment_rows(trace, found, touched, listing),
         "matrix": _matrix_rows(trace, found),

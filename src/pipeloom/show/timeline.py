@@ -177,9 +177,7 @@ def _timeline(trace: Trace, width: int) -> Text:
     waves = [w for w, p in enumerate(trace.programs) if p.simd == trace.programs[0].simd]
     text = Text(f"cycles {begin} to {end}, {step:.0f} per character, waves of one SIMD\n", "bold")
     for wave in waves:
-        events = [e for e in trace.events if e.wave == wave]
-        text.append(f"{f'wave {wave}':>{_MARGIN - 2}}  ", "bright_black")
-        _append(text, _dominant(_wave_spans(trace, events), begin, end, step))
+        add_wave(text, f"wave {wave}", trace, wave, begin, end, step)
     tops: list[str] = []
     for name, cells, top in _unit_rows(trace, waves, begin, end, step):
         if top is not None:
@@ -190,6 +188,15 @@ def _timeline(trace: Trace, width: int) -> Text:
     vector = _VECTOR_LEGEND if shown & {Kind.VALU, Kind.TRANS, Kind.PACKED} else ""
     text.append(f"{vector}{_LEGEND}  {_digits(tops)}", "bright_black")
     return text
+
+
+def add_wave(
+    text: Text, name: str, trace: Trace, wave: int, begin: int, end: int, step: float
+) -> None:
+    """A wave's row: what it spent most of each bucket on."""
+    events = [e for e in trace.events if e.wave == wave]
+    text.append(f"{name:>{_MARGIN - 2}}  ", "bright_black")
+    _append(text, _dominant(_wave_spans(trace, events), begin, end, step))
 
 
 def _digits(tops: Sequence[str]) -> str:

@@ -60,6 +60,8 @@ class Cause(IntEnum):
     """A wait for LDS data."""
     OTHER_WAVE = 13
     """Another wave has not arrived at the barrier."""
+    NOT_RECORDED = 14
+    """A measured run, which does not say why an instruction stood."""
 
     @property
     def text(self) -> str:
@@ -82,6 +84,7 @@ _CAUSE_TEXT = {
     Cause.LOADS: "global loads",
     Cause.LDS_DATA: "LDS data",
     Cause.OTHER_WAVE: "another wave",
+    Cause.NOT_RECORDED: "measured, not recorded why",
 }
 
 

@@ -115,6 +115,14 @@ def _has_f8(modifiers: frozenset[str]) -> bool:
     return any(value in _F8_FORMATS for value in formats)
 
 
+def registers_of(one: Issued, target: Target) -> tuple[Registers, Registers]:
+    """Registers that an instruction reads and writes; none where it is not known."""
+    traits = MNEMONICS.get(one.name)
+    if traits is None or one.problem:
+        return (), ()
+    return _registers(one, _of_this_form(one, traits, target))
+
+
 def _registers(one: Issued, traits: Traits) -> tuple[Registers, Registers]:
     operands = one.operands
     writes = [r for operand in operands[: traits.results] for r in operand]

@@ -243,26 +243,31 @@ function fillStalls(onSelect) {
   }
   byId("stalls-note").textContent =
     "cycles a wave was ready but could not issue, per steady trip in the loop, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
+  const link = (entry, text) => {
+    if (entry < 0) return el("span", "", text);
+    const name = el("button", { className: "link", type: "button" }, text);
+    name.addEventListener("click", () => onSelect({ entry, op: page.entries[entry][E.op], segment: -1 }));
+    return name;
+  };
+  if (page.beside.length) {
+    const cells = page.beside.map(([entry, where, label, ...cycles]) =>
+      el("tr", "", el("td", "where", link(entry, `${where} ${label}`)), ...cycles.map((c) => el("td", "num", num(c)))),
+    );
+    const heads = ["where", ">stall measured", ">simulated", ">issue measured", ">simulated", ">idle measured", ">more than simulated"];
+    host.append(el("div", "", el("h3", "", "Measured beside simulated, the largest differences first"), table(heads, cells)));
+  }
   const inside = (loop) => page.stalls.filter((s) => s[T.loop] === loop && s[T.mean] >= 1);
   const rows = (list) =>
-    list.slice(0, 12).map((s) => {
-      const name =
-        s[T.entry] < 0
-          ? el("span", "", `${s[T.where]} ${s[T.label]}`)
-          : el("button", { className: "link", type: "button" }, `${s[T.where]} ${s[T.label]}`);
-      if (s[T.entry] >= 0)
-        name.addEventListener("click", () =>
-          onSelect({ entry: s[T.entry], op: page.entries[s[T.entry]][E.op], segment: -1 }),
-        );
-      return el(
+    list.slice(0, 12).map((s) =>
+      el(
         "tr",
         "",
-        el("td", "where", name),
+        el("td", "where", link(s[T.entry], `${s[T.where]} ${s[T.label]}`)),
         el("td", "num", num(s[T.mean])),
         el("td", "num", num(s[T.worst])),
         el("td", "quiet", s[T.cause] + (s[T.waitedFor] ? `: ${s[T.waitedFor]}` : "")),
-      );
-    });
+      ),
+    );
   const columns = ["where", ">mean", ">worst", "on what"];
   for (const [title, loop] of /** @type {Array<[string, boolean]>} */ ([
     ["Loop, per trip", true],

@@ -32,7 +32,7 @@ function lanesOf(run) {
     run.waves.forEach(([at], number) => {
       if (at !== simd) return;
       wave[number] = names.length;
-      names.push(`wave ${number}`);
+      names.push(run.names[number] || `wave ${number}`);
     });
     matrix[simd] = names.length;
     names.push(`SIMD ${simd} MFMA`);
@@ -304,7 +304,7 @@ function makeTimeline(host, onSelect) {
     const where = named && (before || after) ? named : [part, named].filter(Boolean).join(", ");
     const count = s[S.pulses].length / 2;
     /** @type {Array<[string, string]>} */
-    const facts = [["wave", `${s[S.wave]}, ${where}`]];
+    const facts = [["wave", `${run.names[s[S.wave]] || s[S.wave]}, ${where}`]];
     facts.push([
       "issued",
       `${num(s[S.start])} to ${num(s[S.free])}${count > 1 ? `, ${count} instructions` : ""}`,

@@ -52,6 +52,7 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @property {number[][]} marks  per wave: when it was ready for each iteration
  * @property {Array<[number, number, string]>} frames  from, to, name of each part of the run
  * @property {Array<[number, number]>} waves  SIMD and group
+ * @property {string[]} names  of the waves, where they are not just numbered
  * @property {string[]} causes
  * @property {string[]} labels  of the segments, which have their numbers until the page is read
  * @property {Row[]} segments
