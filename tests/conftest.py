@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+from pipeloom.device.hip import Hip
 from pipeloom.drive import deriving
+from tests.standin.build import StandIn
 
 # The same examples on every machine and in every run; HYPOTHESIS_PROFILE=explore draws new ones.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -39,3 +42,25 @@ def own_store(tmp_path_factory: pytest.TempPathFactory) -> None:
 def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that want a derived program, and not the fastest: structures are not varied."""
     monkeypatch.setattr(deriving, "VARIED", 0)
+
+
+@pytest.fixture(scope="session")
+def standin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    """The stand-in for HIP, compiled once for all workers, with an emulator of this one's own."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    with StandIn.start(shared) as started:
+        yield started
+
+
+@pytest.fixture
+def hip(standin: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hip]:
+    """HIP as a test finds it: three devices, nothing loaded; and what was allocated is freed."""
+    for name, value in standin.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Hip, "_opened", {})
+    found = Hip.open()
+    assert found.library.hipDeviceReset() == 0
+    yield found
+    monkeypatch.delenv("PIPELOOM_STANDIN_FAIL", raising=False)
+    found.library.hipDeviceReset()

@@ -17,12 +17,15 @@ from .declare import (
     where as where,
     within as within,
 )
+from .device.hip_errors import DeviceError as DeviceError
+from .device.prepared_kernel import PreparedKernel as PreparedKernel
 from .drive.checking import Checked as Checked, check as check
 from .drive.comparing import CompareJob as CompareJob, compare as compare
 from .drive.correcting import Corrected as Corrected, correct as correct
 from .drive.certifying import Derived as Derived
 from .drive.deriving import derive as derive
 from .drive.fixing import FixJob as FixJob, fix as fix
+from .drive.launching import launch as launch, prepare as prepare
 from .drive.pipeline import pipeline as pipeline
 from .drive.programs import (
     as_program as as_program,

@@ -20,6 +20,7 @@ from typing import Any
 
 from pipeloom.checks import check_int, nearest, plain_int
 from pipeloom.declare.gemm_problem import Finish
+from pipeloom.device.images import KernelImage
 from pipeloom.drive.gemm import gemm_kernel
 from pipeloom.drive.gemm_trial import ReadyGemm
 from pipeloom.drive.running import MAX_INSTRUCTIONS, RunLimits
@@ -66,6 +67,11 @@ class TunedKernel:
         before = dict.fromkeys(one["kernel"] for one in record.get("before", {}).values())
         after = [record["then"]["kernel"]] if "then" in record else []
         return [*before, self.kernel.name, *after]
+
+    @property
+    def image(self) -> KernelImage:
+        """What ``launch`` takes."""
+        return KernelImage(self.kernel.record, self.kernel.codes)
 
     def run(
         self,

@@ -234,7 +234,7 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int], empty: Sequence[str]
     Dimensions named ``empty`` may have size 0.
     """
     check_dimensions(meaning, sizes)
-    counted = {d for n in meaning.nodes if n.kind is NodeKind.LEFT for d in n.type.dims}
+    counted = _counted(meaning)
     for dim in dimensions(meaning):
         size = sizes.get(dim)
         least = 0 if dim in empty or (meaning.ragged and dim == meaning.over) else 1
@@ -246,6 +246,17 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int], empty: Sequence[str]
                 field=dim,
             )
     meaning.check_sizes(sizes)
+
+
+def largest_sizes(meaning: Meaning) -> dict[str, int]:
+    """The largest size along each dimension that has less than every other."""
+    counted = dict.fromkeys(sorted(_counted(meaning)), _EXACT - 1)
+    return {**counted, **meaning.uncut}
+
+
+def _counted(meaning: Meaning) -> set[str]:
+    """Dimensions whose rest a kernel computes in f32."""
+    return {d for n in meaning.nodes if n.kind is NodeKind.LEFT for d in n.type.dims}
 
 
 def scalars_of(meaning: Meaning) -> tuple[str, ...]:

@@ -8,18 +8,19 @@
     record["arguments"][0]                   # A, at offset 0: a pointer to bf16, by m and k
     record["arguments"][3]                   # {"name": "m", "offset": 24, "size": 4, "kind": ...}
 
-Everything a launcher would otherwise type by hand; ``examples/launch_hip.py`` reads nothing else.
+Everything a launcher would otherwise type by hand; ``pl.launch`` reads nothing else.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Meaning, NodeKind
 from pipeloom.program.nodes import POSITIVE
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
-from pipeloom.write.launch import SIZE_LIMIT
+from pipeloom.write.launch import SIZE_LIMIT, largest_sizes
 
 LAUNCH_FORMAT = "pipeloom-launch-2"
 
@@ -46,6 +47,9 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "slices": launch.placing.slices,
         "multiples": dict(launch.multiples),
         "pitch_bytes": dict(launch.pitches),
+        "batch": list(launch.meaning.batch),
+        "most_problems": DIVISIBLE if len(launch.meaning.batch) > 1 else SIZE_LIMIT,
+        "most": largest_sizes(launch.meaning),
         "size_limit": SIZE_LIMIT,
         "span_limit": SPAN_LIMIT,
         "scalars": {
@@ -81,6 +85,13 @@ def _array(meaning: Meaning, name: str) -> dict[str, Any]:
 
     Of a type that ``covers`` several elements along it, one stands for so many.
     """
-    kind = meaning[name].type
+    node, kind = meaning[name], meaning[name].type
     covers = {"covers": kind.dtype.covers} if kind.dtype.covers > 1 else {}
-    return {"dtype": kind.dtype.name, "dims": list(kind.dims), **covers}
+    return {
+        "dtype": kind.dtype.name,
+        "bits": kind.dtype.bits,
+        "dims": list(kind.dims),
+        "batch": list(node.batch),
+        "output": node.kind is NodeKind.OUTPUT,
+        **covers,
+    }

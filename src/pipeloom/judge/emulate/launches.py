@@ -101,6 +101,7 @@ def run_kernel(
     workgroups: int | None = None,
     last_first: bool = False,
     leftover: int = POISON_WORD,
+    memory: GlobalMemory | None = None,
 ) -> RunResult:
     """Execute every workgroup of a launch in the emulator.
 
@@ -131,6 +132,7 @@ def run_kernel(
         workgroups: Runs only the first so many of the grid.
         last_first: Whether workgroups run in the other order.
         leftover: What registers and LDS hold that nothing has written, word by word.
+        memory: Buffers that have addresses already; arguments hold them as numbers.
     """
     kernel = code if isinstance(code, CodeKernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
@@ -149,7 +151,7 @@ def run_kernel(
             f"{kernel.name} ({kernel.arch}): {error.message}", hint=error.hint
         ) from error
     check_registers(kernel, program)
-    memory = GlobalMemory(seed)
+    memory = GlobalMemory(seed) if memory is None else memory
     kernarg, bound = pack_arguments(kernel, args, memory, groups, items)
     segment = memory.allocate("the kernarg segment", kernarg)
     ledger = DefectLog(line_map or {}, max_findings)

@@ -1,0 +1,342 @@
+"""One kernel's launch record, read: which arrays fit, what is refused, the grid, the arguments.
+
+    contract = KernelContract.of(record)                 # what `pipeloom emit` wrote
+    laid = contract.laid({"A": view_of(a, "A"), ...})
+    sizes, batches = contract.sizes(laid)
+    contract.check(sizes, laid, batches)
+    contract.packed(contract.values(sizes, laid, batches, {"scale": 0.125}))
+
+The emulator, a launch through HIP and the libraries that ``pipeloom library`` writes all read
+records here. What a kernel does not allow is refused before anything is launched.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .formulas import value_of
+from .hip_errors import DeviceError
+from .laid_arrays import MERGED, ArrayRule, LaidArray, laid_array, split_heads
+from .tensors import CODES, TensorView
+
+FORMAT = "pipeloom-launch-2"
+MOST_ALONG = 65535
+"""Workgroups along y, and along z (HIP, maxGridSize)."""
+MOST_THREADS = 1 << 32
+"""Work-items along x, workgroups times threads, stay below (HIP, hipModuleLaunchKernel)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An argument's place in the argument buffer."""
+
+    name: str
+    offset: int
+    size: int
+    pointer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelContract:
+    """A record of one kernel, checked once."""
+
+    record: Mapping[str, Any]
+    arrays: Mapping[str, ArrayRule]
+    slots: tuple[Slot, ...]
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> KernelContract:
+        """Read what a writer recorded; ``DeviceError`` for anything else."""
+        if not isinstance(record, Mapping) or record.get("format") != FORMAT:
+            raise DeviceError(
+                "this does not say how to launch a kernel: no record of format " + FORMAT,
+                hint="emit the kernel with -o K.hsaco, which writes K.json; of others' kernels "
+                "give a launch file (pipeloom check K.hsaco --template)",
+                field="record",
+            )
+        try:
+            slots = tuple(
+                Slot(a["name"], int(a["offset"]), int(a["size"]), a["kind"] == "pointer")
+                for a in record["arguments"]
+            )
+            pitches = record["pitch_bytes"]
+            arrays = {
+                a["name"]: ArrayRule(
+                    a["name"],
+                    int(a["offset"]),
+                    a["dtype"],
+                    int(a.get("bits") or CODES[a["dtype"]][1]),
+                    tuple(a["dims"]),
+                    tuple(a.get("batch", ())),
+                    int(a.get("covers", 1)),
+                    bool(a.get("output", a["name"] == "out")),
+                    int(pitches.get(a["name"], 1)),
+                )
+                for a in record["arguments"]
+                if a["kind"] == "pointer"
+            }
+        except (KeyError, TypeError, ValueError) as error:
+            raise DeviceError(
+                f"the launch record lacks {error}", hint="write the kernel anew", field="record"
+            ) from error
+        return cls(record, arrays, slots)
+
+    @property
+    def name(self) -> str:
+        """The kernel's symbol."""
+        return str(self.record["kernel"])
+
+    @property
+    def target(self) -> str:
+        """The chip."""
+        return str(self.record["target"])
+
+    @property
+    def threads(self) -> int:
+        """Of a workgroup."""
+        return int(self.record["threads"])
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """Arguments that are numbers of the caller's."""
+        known = {f"{word}_{array}" for array in self.arrays for word in ("ld", "bs")}
+        known |= {dim for rule in self.arrays.values() for dim in (*rule.dims, *rule.batch)}
+        known |= {f"stride_{r.name}_{dim}" for r in self.arrays.values() for dim in r.batch}
+        known |= {*self.record["tile"], "batches"}
+        return tuple(s.name for s in self.slots if not s.pointer and s.name not in known)
+
+    def laid(self, views: Mapping[str, TensorView]) -> dict[str, LaidArray]:
+        """Every array by its dimensions; ``DeviceError`` for another type or number of them."""
+        batched = bool(self.record["batched"])
+        found = {
+            name: laid_array(self.arrays[name], view, batched)
+            for name, view in views.items()
+            if name in self.arrays
+        }
+        heads = next((one.sizes["heads"] for one in found.values() if "heads" in one.sizes), 0)
+        for name, one in found.items():
+            if MERGED in one.sizes:
+                found[name] = split_heads(one, heads)
+        return found
+
+    def sizes(self, laid: Mapping[str, LaidArray]) -> tuple[dict[str, int], int]:
+        """The size of every dimension, and the batches; arrays must agree on them."""
+        found: dict[str, tuple[int, str]] = {}
+        whole = [one for one in laid.values() if one.rule.covers == 1]
+        for one in whole:
+            for dim, size in one.sizes.items():
+                had, where = found.setdefault(dim, (size, one.rule.name))
+                if had != size:
+                    raise DeviceError(
+                        f"{one.rule.name} has {size} along {dim}, and {where} has {had}",
+                        hint="; ".join(
+                            f"{a.name} is {', '.join((*a.batch, *a.dims))}"
+                            for a in self.arrays.values()
+                        ),
+                        field=one.rule.name,
+                    )
+        sizes = {dim: size for dim, (size, _) in found.items()}
+        for one in laid.values():
+            last, covers = one.rule.dims[-1], one.rule.covers
+            if covers > 1 and one.row != -(-sizes.get(last, 0) // covers):
+                raise DeviceError(
+                    f"{one.rule.name} has {one.row} along {last}, one for {covers} each",
+                    hint=f"{last} is {sizes.get(last)}: pass {-(-sizes.get(last, 0) // covers)}",
+                    field=one.rule.name,
+                )
+            rows = {d: n for d, n in one.sizes.items() if d != last} if covers > 1 else {}
+            for dim, size in rows.items():
+                if sizes.setdefault(dim, size) != size:
+                    raise DeviceError(
+                        f"{one.rule.name} has {size} along {dim}, where others have {sizes[dim]}",
+                        hint=f"pass {sizes[dim]} of them",
+                        field=one.rule.name,
+                    )
+        counts = {one.batches for one in laid.values() if one.batch_stride or one.batches != 1}
+        wide = {one.batches for one in laid.values() if len(one.rule.dims) > 1}
+        if len(counts) > 1 or (counts and wide > counts):
+            raise DeviceError(
+                "batches differ: "
+                + ", ".join(f"{name} {one.batches}" for name, one in laid.items()),
+                hint="every matrix has the same number of them",
+                field="batches",
+            )
+        return sizes, counts.pop() if counts else 1
+
+    def grid(self, sizes: Mapping[str, int], batches: int = 1) -> tuple[int, int, int]:
+        """Workgroups along x, y and z."""
+        known = {**sizes, "batches": batches}
+        x, y, z = (value_of(formula, known) for formula in self.record["grid"])
+        return x, y, z
+
+    def check(
+        self, sizes: Mapping[str, int], laid: Mapping[str, LaidArray], batches: int = 1
+    ) -> None:
+        """Refuse what the kernel cannot compute, with what it can."""
+        record = self.record
+        for dim, size in sizes.items():
+            most = int(record.get("most", {}).get(dim, record["size_limit"] - 1))
+            if not 0 <= size <= most:
+                raise DeviceError(
+                    f"{self.name}: the size along {dim} is {size}",
+                    hint=f"it takes at most {most}",
+                    field=dim,
+                )
+            multiple = int(record["multiples"].get(dim, 1))
+            if size % multiple:
+                raise DeviceError(
+                    f"{self.name}: the size along {dim} is {size}, but loads take {multiple} "
+                    "elements at a time",
+                    hint=f"pad it with zeros to {-(-size // multiple) * multiple}",
+                    field=dim,
+                )
+        self._check_over(sizes)
+        grid = self.grid(sizes, batches)
+        for axis, count in zip("yz", grid[1:], strict=True):
+            if count > MOST_ALONG:
+                raise DeviceError(
+                    f"{self.name}: the launch has {count} workgroups along {axis}",
+                    hint=f"a grid has at most {MOST_ALONG} there; launch several times",
+                    field="grid",
+                )
+        problems = math.prod(sizes[dim] for dim in record.get("batch", ()))
+        if problems >= int(record.get("most_problems", 1 << 31)):
+            raise DeviceError(
+                f"{self.name}: the batch has {problems} problems",
+                hint=f"it tells fewer than {record['most_problems']} apart; launch several times",
+                field="batch",
+            )
+        if grid[0] * self.threads >= MOST_THREADS:
+            raise DeviceError(
+                f"{self.name}: the launch has {grid[0]} workgroups of {self.threads} along x",
+                hint="launch several times",
+                field="grid",
+            )
+        for one in laid.values():
+            self._check_array(one, sizes)
+
+    def _check_over(self, sizes: Mapping[str, int]) -> None:
+        over, least, step = self.record["over"], self.record["k_min"], self.record["k_step"]
+        size = sizes.get(over)
+        if size is None:
+            return
+        beyond = size - least
+        if beyond < 0 or (beyond % step if step else beyond):
+            below = least + max(beyond, 0) // step * step if step else least
+            near = f"{below} or {below + step}" if step and beyond > 0 else str(least)
+            raise DeviceError(
+                f"{self.name}: the size along {over} is {size}, but it takes {least}"
+                + (f" + i * {step}" if step else ""),
+                hint=f"pad it with zeros, or use {near}; pipeloom gemm writes products of any K",
+                field=over,
+            )
+
+    def _check_array(self, one: LaidArray, sizes: Mapping[str, int]) -> None:
+        rule = one.rule
+        if not one.address and 0 not in one.sizes.values():
+            raise DeviceError(
+                f"{rule.name} is a null pointer", hint=f"pass {rule.words}", field=rule.name
+            )
+        count = max(rule.aligned, rule.bits // 8, 1)
+        wrong = one.misaligned(count)
+        if wrong:
+            raise DeviceError(
+                f"{rule.name} {wrong}",
+                hint=f"{self.name} takes rows that begin at multiples of {count} bytes: "
+                "pad them, or make the kernel with a smaller --align",
+                field=rule.name,
+            )
+        limit = int(self.record["size_limit"])
+        for dim in (*rule.dims[:-1], *rule.batch):
+            if one.strides[dim] >= limit and one.sizes[dim] > 1:
+                raise DeviceError(
+                    f"{rule.name} has {one.strides[dim]} elements from one {dim} to the next",
+                    hint=f"bring them nearer: fewer than {limit}",
+                    field=rule.name,
+                )
+        self._check_span(one, sizes)
+
+    def _check_span(self, one: LaidArray, sizes: Mapping[str, int]) -> None:
+        """A descriptor counts bytes in 32 bits, and an offset past the end has the highest set."""
+        rule, record = one.rule, self.record
+        tile, over = record["tile"], record["over"]
+
+        def touched(dim: str) -> int:
+            return self.reach(sizes[dim]) if dim == over else min(sizes[dim], tile[dim])
+
+        *outer, last = rule.dims
+        span, most, stride = 0, 0, one.pitch * rule.bits // 8
+        for dim in reversed(outer):
+            span += touched(dim) * stride
+            most += (max(touched(dim), tile[dim]) - 1) * stride
+            stride *= sizes[dim]
+        span += -(-touched(last) // rule.covers) * rule.bits // 8 if last == over else 0
+        most += -(-max(touched(last), tile[last]) // rule.covers) * rule.bits // 8
+        if max(span, most) >= record["span_limit"]:
+            raise DeviceError(
+                f"{self.name}: what a block touches of {rule.name}, and its tile has past the end, "
+                f"spans {max(span, most)} bytes: 2 GiB or more",
+                hint="split the problem, or bring rows nearer to each other",
+                field=rule.name,
+            )
+
+    def reach(self, size: int) -> int:
+        """How far the loop goes along its dimension for a size: whole trips."""
+        least, step = int(self.record["reach"]["least"]), int(self.record["reach"]["step"])
+        return least + -(-max(size - least, 0) // step) * step if step else least
+
+    def numbers(self, given: Mapping[str, Any]) -> dict[str, float]:
+        """A value for every scalar: the caller's, or the usual one."""
+        usual, found = self.record["scalars"], {}
+        low, high = self.record["positive_range"]
+        for name in self.scalars:
+            value = given.get(name, usual.get(name))
+            if value is None or isinstance(value, bool | str) or not hasattr(value, "__float__"):
+                raise DeviceError(
+                    f"{self.name} needs the number {name}"
+                    + ("" if value is None else f", and is given {value!r}"),
+                    hint=f"pass {name}=...",
+                    field=name,
+                )
+            found[name] = float(value)
+            if name in self.record["positive"] and not low <= found[name] <= high:
+                raise DeviceError(
+                    f"{self.name} relies on a positive {name}, and is given {found[name]}",
+                    hint=f"pass one from {low:.2g} to {high:.2g}",
+                    field=name,
+                )
+        return found
+
+    def values(
+        self,
+        sizes: Mapping[str, int],
+        laid: Mapping[str, LaidArray],
+        batches: int,
+        scalars: Mapping[str, float],
+    ) -> dict[str, int | float]:
+        """Every argument but the pointers, by name."""
+        found: dict[str, int | float] = {**sizes, "batches": batches, **scalars}
+        for name, one in laid.items():
+            found[f"ld_{name}"], found[f"bs_{name}"] = one.pitch, one.batch_stride
+            found |= {f"stride_{name}_{dim}": one.strides[dim] for dim in one.rule.batch}
+        return found
+
+    @property
+    def argument_bytes(self) -> int:
+        """Of the argument buffer: whole pointers."""
+        end = max((slot.offset + slot.size for slot in self.slots), default=0)
+        return -(-end // 8) * 8
+
+    def packed(self, values: Mapping[str, int | float]) -> bytearray:
+        """The argument buffer as the kernel reads it; pointers are those in ``values``, or 0."""
+        data = bytearray(self.argument_bytes)
+        for slot in self.slots:
+            value = values.get(slot.name, 0) if slot.pointer else values[slot.name]
+            layout = "<Q" if slot.pointer else {4: "<i", 8: "<q"}[slot.size]
+            layout = "<f" if isinstance(value, float) else layout
+            struct.pack_into(layout, data, slot.offset, value)
+        return data

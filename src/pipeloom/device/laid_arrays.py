@@ -1,0 +1,183 @@
+"""Arrays by the dimensions of a kernel: which is which, and how far neighbours are apart.
+
+A rule is what a launch record says of one pointer; an array that does not fit it is refused with
+what would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .hip_errors import DeviceError
+from .tensors import UNSIGNED, TensorView
+
+HEADS = ("heads", "group")
+"""Key heads, and the query heads of each: as one dimension, or as two."""
+MERGED = "+".join(HEADS)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRule:
+    """What the record says of a pointer."""
+
+    name: str
+    offset: int
+    dtype: str
+    bits: int
+    dims: tuple[str, ...]
+    batch: tuple[str, ...]
+    covers: int
+    output: bool
+    aligned: int
+    """Bytes of which rows and the beginning are multiples."""
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        order = ", ".join((*self.batch, *self.dims))
+        plain = f"uint{max(self.bits, 8)}" if self.bits < 32 else self.dtype
+        shared = ", two to a byte" if self.bits < 8 else ""
+        return f"{self.dtype} (or its codes, {plain}{shared}), by {order}"
+
+
+@dataclass(frozen=True, slots=True)
+class LaidArray:
+    """An array as the kernel takes it: sizes and strides by dimension, in codes."""
+
+    rule: ArrayRule
+    address: int
+    sizes: Mapping[str, int]
+    strides: Mapping[str, int]
+    batches: int = 1
+    batch_stride: int = 0
+
+    @property
+    def row(self) -> int:
+        """Codes of a row."""
+        return self.sizes[self.rule.dims[-1]]
+
+    @property
+    def pitch(self) -> int:
+        """Codes from one row to the next."""
+        if len(self.rule.dims) < 2:
+            return self.row
+        rows = self.rule.dims[-2]
+        return self.strides[rows] if self.sizes[rows] > 1 else max(self.strides[rows], self.row)
+
+    def misaligned(self, count: int) -> str:
+        """What does not begin at multiples of so many bytes; empty where everything does."""
+        if self.address % count:
+            return f"begins at {self.address:#x}"
+        steps = {dim: self.strides[dim] for dim in self.strides if self.sizes[dim] > 1}
+        steps.pop(self.rule.dims[-1], None)
+        steps |= {"batch": self.batch_stride} if self.batches > 1 else {}
+        for dim, step in steps.items():
+            if step * self.rule.bits % (8 * count):
+                return f"has {step} elements of {self.rule.bits} bits from one {dim} to the next"
+        return ""
+
+
+def laid_array(rule: ArrayRule, view: TensorView, batched: bool) -> LaidArray:
+    """An array by the dimensions of its rule."""
+    pairs = _codes_per_element(rule, view)
+    shape = [*view.shape]
+    strides = [stride * pairs for stride in view.strides]
+    dims, batches, batch_stride = _dims_of(rule, view, batched), 1, 0
+    if dims[:1] == ["batches"]:
+        batches, batch_stride = shape.pop(0), strides.pop(0)
+        dims = dims[1:]
+    if shape and shape[-1] > 1 and view.strides[-1] != 1:
+        raise DeviceError(
+            f"{rule.name} has {view.strides[-1]} elements from one {dims[-1]} to the next",
+            hint=f"its rows must be contiguous: {rule.words}",
+            field=rule.name,
+        )
+    shape[-1] *= pairs
+    strides[-1] = 1
+    sizes = dict(zip(dims, shape, strict=True))
+    apart = dict(zip(dims, strides, strict=True))
+    sizes |= {dim: 1 for dim in rule.batch if dim not in dims and MERGED not in dims}
+    apart |= {dim: 0 for dim in sizes if dim not in apart}
+    one = LaidArray(rule, view.address, sizes, apart, batches, batch_stride)
+    _check_strides(one)
+    return one
+
+
+def _check_strides(one: LaidArray) -> None:
+    rule = one.rule
+    kinds = {dim: one.strides[dim] for dim in one.sizes if one.sizes[dim] > 1}
+    backwards = [dim for dim, stride in kinds.items() if stride < (1 if rule.output else 0)]
+    if backwards:
+        raise DeviceError(
+            f"{rule.name} has {kinds[backwards[0]]} elements from one {backwards[0]} to the next",
+            hint="pass an array that goes forwards"
+            + (", and has an element for each that is stored" if rule.output else ""),
+            field=rule.name,
+        )
+    if len(rule.dims) > 1 and one.pitch < one.row:
+        raise DeviceError(
+            f"{rule.name} has rows of {one.row}, which begin every {one.pitch}",
+            hint="rows may have gaps, and may not overlap",
+            field=rule.name,
+        )
+    within = one.pitch
+    for outer, inner in zip(reversed(rule.dims[:-2]), reversed(rule.dims[1:-1]), strict=True):
+        within *= one.sizes[inner]
+        if one.sizes[outer] > 1 and one.strides[outer] != within:
+            raise DeviceError(
+                f"{rule.name} has {one.strides[outer]} elements from one {outer} to the next",
+                hint=f"only rows may have gaps: pass one with {within}",
+                field=rule.name,
+            )
+
+
+def _codes_per_element(rule: ArrayRule, view: TensorView) -> int:
+    """How many codes an element of the array is; refuses other types."""
+    if view.dtype == rule.dtype:
+        return view.lanes
+    if view.code == UNSIGNED and view.lanes == 1 and view.bits == max(rule.bits, 8):
+        return view.bits // rule.bits
+    raise DeviceError(
+        f"{rule.name} is {view.words}", hint=f"the kernel takes {rule.words}", field=rule.name
+    )
+
+
+def _dims_of(rule: ArrayRule, view: TensorView, batched: bool) -> list[str]:
+    """Which dimension each of the array's is."""
+    whole, count = [*rule.batch, *rule.dims], len(view.shape)
+    if count == len(whole):
+        return whole
+    if batched and count == len(whole) + 1:
+        return ["batches", *whole]
+    if rule.batch[-2:] == HEADS and count == len(whole) - 1:
+        return [*rule.batch[:-2], MERGED, *rule.dims]
+    if count == len(rule.dims):
+        return [*rule.dims]
+    raise DeviceError(
+        f"{rule.name} has {count} dimensions",
+        hint=f"pass {rule.words}" + (", with or without batches before them" if batched else ""),
+        field=rule.name,
+    )
+
+
+def split_heads(one: LaidArray, heads: int) -> LaidArray:
+    """Query heads as key heads, and those that share one."""
+    count, stride = one.sizes[MERGED], one.strides[MERGED]
+    if not heads or count % heads:
+        raise DeviceError(
+            f"{one.rule.name} has {count} query heads, for {heads} key heads",
+            hint="q_heads is a multiple of kv_heads",
+            field=one.rule.name,
+        )
+    group = count // heads
+    sizes = {dim: size for dim, size in one.sizes.items() if dim != MERGED}
+    strides = {dim: step for dim, step in one.strides.items() if dim != MERGED}
+    return LaidArray(
+        one.rule,
+        one.address,
+        {**sizes, HEADS[0]: heads, HEADS[1]: group},
+        {**strides, HEADS[0]: stride * group, HEADS[1]: stride},
+        one.batches,
+        one.batch_stride,
+    )

@@ -1,0 +1,277 @@
+"""Launch a kernel on the GPU: whatever describes one, with arrays of the host or of the device.
+
+    import pipeloom as pl
+    pl.launch("k.hsaco", A=a, B=b, out=c)             # what emit or gemm wrote, with its record
+    out = pl.launch(pl.emit("ping_pong"), A=a, B=b)["out"]
+    kernel = pl.prepare("k.hsaco")                    # once; then kernel(A=a, B=b, out=c)
+
+Sizes, strides, the grid and the arguments follow from the arrays and from the launch record. Only
+what is PROVED is launched, unless ``unproved`` says otherwise: a wrong kernel may hang a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from pipeloom.device.contracts import FORMAT, KernelContract
+from pipeloom.device.fixed_launches import FIXED
+from pipeloom.device.hip import Hip
+from pipeloom.device.hip_errors import DeviceError
+from pipeloom.device.host_arrays import launch_copied
+from pipeloom.device.images import KernelImage
+from pipeloom.device.laid_arrays import ArrayRule
+from pipeloom.device.prepared_kernel import Modules, PreparedKernel
+from pipeloom.device.tensors import view_of
+from pipeloom.drive.gemm import Gemm
+from pipeloom.drive.kernel_files import open_kernel
+from pipeloom.drive.programs import Source, emit
+from pipeloom.machine_code.launch_file import (
+    CODED_TYPES,
+    NUMPY_TYPES,
+    Buffer,
+    LaunchSpec,
+    Padding,
+    Raw,
+    load_launch,
+)
+from pipeloom.write import EmittedKernel, assemble, launch_record
+
+Launched = Source | EmittedKernel | Gemm | KernelImage
+"""What can be launched; also anything whose ``image`` is a ``KernelImage``, as ``pl.gemm``'s."""
+MOST_KEPT = 32
+
+_kept: dict[tuple[Any, ...], PreparedKernel] = {}
+_modules: dict[int, Modules] = {}
+
+
+def launch(
+    kernel: Launched,
+    *,
+    device: int | None = None,
+    stream: Any = None,
+    unproved: bool = False,
+    how: LaunchSpec | str | PathLike[str] | None = None,
+    guard: int = 0,
+    **tensors: Any,
+) -> dict[str, Any]:
+    """Launch on a GPU, through HIP; the outputs by name.
+
+    Arrays of the host are copied there and back, and the call waits; with arrays of the device it
+    returns at once, as a launch does. Outputs that are left out are new NumPy arrays, of codes
+    where NumPy lacks the type.
+
+    Args:
+        kernel: What ``emit`` or ``gemm`` returned, a code object with its record beside it
+            (``k.hsaco``), or anything that ``emit`` takes.
+        device: The device's number; that of the arrays unless given, else the current one.
+        stream: A handle, or an object that has one; PyTorch's current one for its tensors, else the
+            default stream.
+        unproved: Whether a kernel that is not PROVED may be launched.
+        how: For kernels that others wrote: a launch file, or what it holds. Buffers that are not
+            given are filled as it says.
+        guard: Bytes of known content around arrays of the host, which are checked afterwards.
+        **tensors: Arrays and numbers by the names of the record: NumPy, PyTorch, anything with
+            DLPack or ``__cuda_array_interface__``.
+    """
+    hip = Hip.open()
+    where = _device_of(tensors) if device is None else device
+    where = hip.number("hipGetDevice") if where is None else where
+    ready = _prepared(hip, where, kernel, unproved, how)
+    given = {**_filled(ready, how, tensors), **tensors}
+    outputs = _outputs(ready, given)
+    spoilt = launch_copied(ready, {**given, **outputs}, stream, guard)
+    wrong = [f"{count} bytes around {name}" for name, count in spoilt.items() if count]
+    if wrong:
+        raise DeviceError(
+            f"{ready.name} wrote outside of its arrays: {', '.join(wrong)}",
+            hint="pipeloom run emulates it and says which instruction does",
+            field="kernel",
+        )
+    return {
+        name: array
+        for name, array in {**given, **outputs}.items()
+        if name in ready.rules and ready.rules[name].output
+    }
+
+
+def prepare(
+    kernel: Launched,
+    *,
+    device: int = 0,
+    unproved: bool = False,
+    how: LaunchSpec | str | PathLike[str] | None = None,
+) -> PreparedKernel:
+    """A kernel loaded on a device, to be launched often: ``kernel(A=a, B=b, out=c)``.
+
+    Args:
+        kernel: As for ``launch``.
+        device: The device's number.
+        unproved: Whether a kernel that is not PROVED may be launched.
+        how: As for ``launch``.
+    """
+    return _prepared(Hip.open(), device, kernel, unproved, how)
+
+
+def image_of(kernel: Launched, how: LaunchSpec | None = None) -> KernelImage:
+    """Code objects and the record of whatever describes a kernel; nothing is launched."""
+    own = getattr(kernel, "image", None)
+    if isinstance(own, KernelImage):
+        return own
+    if isinstance(kernel, KernelImage):
+        return kernel
+    if how is not None:
+        return _fixed_image(kernel, how)
+    if isinstance(kernel, Gemm):
+        return KernelImage(kernel.contract(), {k.name: assemble(k).data for k in kernel.kernels})
+    if _is_code(kernel):
+        return KernelImage.read(fspath(kernel))
+    emitted = kernel if isinstance(kernel, EmittedKernel) else emit(kernel)
+    return KernelImage(launch_record(emitted), {emitted.name: assemble(emitted).data})
+
+
+def _is_code(kernel: object) -> TypeGuard[str | PathLike[str]]:
+    return isinstance(kernel, str | PathLike) and fspath(kernel).endswith((".hsaco", ".co"))
+
+
+def _prepared(
+    hip: Hip,
+    device: int,
+    kernel: Launched,
+    unproved: bool,
+    how: LaunchSpec | str | PathLike[str] | None,
+) -> PreparedKernel:
+    spec = how if how is None or isinstance(how, LaunchSpec) else load_launch(how)
+    key = _key(kernel, device, spec)
+    ready = _kept.get(key) if key is not None else None
+    if ready is None or ready.hip is not hip:
+        image = image_of(kernel, spec)
+        ready = PreparedKernel(
+            hip, device, image.record, image.codes, _modules.setdefault(id(hip), Modules(hip))
+        )
+        if key is not None:
+            if len(_kept) >= MOST_KEPT:
+                _kept.pop(next(iter(_kept)))
+            _kept[key] = ready
+    check_proved(ready.record, unproved)
+    return ready
+
+
+def check_proved(record: Mapping[str, Any], unproved: bool) -> None:
+    """Refuse what is not PROVED, unless the caller takes it on himself."""
+    verdict = record.get("verdict")
+    if verdict == "PROVED" or unproved:
+        return
+    said = f"is {verdict}, not PROVED" if verdict else "was written by others, and is not judged"
+    raise DeviceError(
+        f"{record['kernel']} {said}",
+        hint="pipeloom fix proves a schedule, pipeloom check judges others' kernels; to launch it "
+        "all the same: unproved=True, or --unproved",
+        field="unproved",
+    )
+
+
+def _key(kernel: Launched, device: int, how: LaunchSpec | None) -> tuple[Any, ...] | None:
+    """What a prepared kernel is kept under; None for what would be made anew anyway."""
+    if isinstance(kernel, EmittedKernel):
+        return device, kernel.name, kernel.text
+    if _is_code(kernel):
+        path = Path(fspath(kernel))
+        times = [p.stat().st_mtime_ns for p in (path, path.with_suffix(".json")) if p.exists()]
+        return device, str(path.absolute()), *times, how
+    return None
+
+
+def _device_of(tensors: Mapping[str, Any]) -> int | None:
+    """The device of the first array that lies on one."""
+    for name, value in tensors.items():
+        if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__"):
+            view = view_of(value, name)
+            if not view.on_host:
+                return view.device
+    return None
+
+
+def _filled(
+    ready: PreparedKernel,
+    how: LaunchSpec | str | PathLike[str] | None,
+    tensors: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Buffers of a launch file that are not given."""
+    if how is None:
+        return {}
+    spec = how if isinstance(how, LaunchSpec) else load_launch(how)
+    own = (one for one in spec.args if isinstance(one, Buffer) and one.same_as is None)
+    return {one.name: one.array() for one in own if one.name not in tensors and ready.rules}
+
+
+def _outputs(ready: PreparedKernel, given: Mapping[str, Any]) -> dict[str, Any]:
+    """New arrays for outputs that are left out, where the others say how large they are."""
+    lacking = [r for name, r in ready.rules.items() if r.output and name not in given]
+    if not lacking or ready.record.get("format") != FORMAT:
+        return {}
+    contract = KernelContract(ready.record, ready.rules, ())
+    views = {name: view_of(given[name], name) for name in ready.rules if name in given}
+    sizes, batches = contract.sizes(contract.laid(views))
+    return {rule.name: _new_output(rule, sizes, batches) for rule in lacking}
+
+
+def _new_output(rule: ArrayRule, sizes: Mapping[str, int], batches: int) -> np.ndarray[Any, Any]:
+    shape = [sizes[dim] for dim in (*rule.batch, *rule.dims)]
+    kinds = {"fp16": "f2", "f32": "f4", "i32": "i4", "i8": "i1"}
+    kind = kinds.get(rule.dtype, f"u{max(rule.bits // 8, 1)}")
+    return np.zeros([*([batches] if batches > 1 else []), *shape], kind)
+
+
+def _fixed_image(kernel: Launched, how: LaunchSpec) -> KernelImage:
+    """A kernel that others wrote, as its launch file says."""
+    file = open_kernel(kernel, how.kernel)  # type: ignore[arg-type]
+    arguments = []
+    for one in how.args:
+        match one:
+            case Buffer():
+                shared = one.same_as or one.name
+                source = next(
+                    (b for b in how.args if isinstance(b, Buffer) and b.name == shared), one
+                )
+                known = CODED_TYPES.get(source.type)
+                size = np.dtype(NUMPY_TYPES.get(source.type, "u1")).itemsize
+                arguments.append(
+                    {
+                        "name": shared,
+                        "offset": one.offset,
+                        "size": 8,
+                        "kind": "pointer",
+                        "dtype": "fp16" if source.type == "f16" else source.type,
+                        "bits": 8 * size if known is None else known.bits,
+                        "shape": list(source.shape or ()),
+                    }
+                )
+            case Padding():
+                pass
+            case _:
+                data = one.hex if isinstance(one, Raw) else one.number().tobytes().hex()
+                arguments.append(
+                    {
+                        "name": one.name,
+                        "offset": one.offset,
+                        "size": one.size,
+                        "kind": "value",
+                        "hex": data,
+                    }
+                )
+    record = {
+        "format": FIXED,
+        "kernel": how.kernel,
+        "target": file.kernel.arch,
+        "verdict": None,
+        "grid": [*how.grid, *[1] * (3 - len(how.grid))],
+        "block": [*how.block, *[1] * (3 - len(how.block))],
+        "dynamic_lds": how.more_lds(),
+        "arguments": arguments,
+    }
+    return KernelImage(record, {how.kernel: file.data})

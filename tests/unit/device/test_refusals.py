@@ -1,0 +1,210 @@
+"""What a launch refuses before anything reaches the device, and how HIP's own errors are told."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import pipeloom as pl
+from pipeloom.device.device_memory import DeviceArray
+from pipeloom.device.hip import Hip
+from pipeloom.device.images import KernelImage
+from pipeloom.device.tensors import view_of
+from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.launching import image_of
+
+Array = npt.NDArray[Any]
+M, N, K = 33, 40, 320
+
+
+@cache
+def image() -> KernelImage:
+    """A product of whole trips: K is 320 + i * 320."""
+    spec = GemmSpec(BM=32, BN=32, BK=64, waves_m=2, waves_n=2, search=False, any_k=False)
+    return image_of(gemm_kernel(spec))
+
+
+def arrays(**others: Any) -> dict[str, Any]:
+    usual = {
+        "A": np.zeros((M, K), np.uint16),
+        "B": np.zeros((N, K), np.uint16),
+        "out": np.zeros((M, N), np.uint16),
+    }
+    return {**usual, **others}
+
+
+@pytest.fixture
+def there(hip: Hip) -> dict[str, DeviceArray]:
+    """The usual arrays on device 0."""
+    found = {n: DeviceArray(hip, 0, view_of(a, n)) for n, a in arrays().items()}
+    for name, array in arrays().items():
+        found[name].fill(array.ctypes.data)
+    return found
+
+
+def at(address: int, shape: tuple[int, ...]) -> Any:
+    """Something on device 0 that says it lies at an address."""
+    described = {"shape": shape, "typestr": "<u2", "data": (address, False), "version": 3}
+    return SimpleNamespace(__cuda_array_interface__=described)
+
+
+def frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("others", "field", "says"),
+    [
+        ({"A": np.zeros((M, K), np.float32)}, "A", "bf16"),
+        ({"A": np.zeros((M, K), np.float16)}, "A", "bf16"),
+        ({"A": np.zeros(M * K, np.uint16)}, "A", "1 dimensions"),
+        ({"A": np.zeros((K, M), np.uint16).T}, "A", "contiguous"),
+        ({"A": np.zeros((M, K), np.uint16)[:, ::-1]}, "A", "contiguous"),
+        ({"A": np.zeros((M, K), np.uint16)[::-1]}, "A", "backwards"),
+        ({"A": np.zeros((M, K + 1), np.uint16)[:, :K]}, "A", "multiples of 16 bytes"),
+        ({"A": np.zeros((M, K), ">u2")}, "A", "big-endian"),
+        ({"A": np.zeros((M, K), "M8[s]")}, "A", "M8"),
+        ({"A": [1, 2]}, "A", "DLPack"),
+        ({"B": np.zeros((N, K + 64), np.uint16)}, "B", "A has 320"),
+        ({"out": np.zeros((M, N + 1), np.uint16)}, "out", "B has 40"),
+        ({"out": frozen(np.zeros((M, N), np.uint16))}, "out", "cannot be written"),
+        ({"out": np.broadcast_to(np.zeros((1, N), np.uint16), (M, N))}, "out", "written"),
+        ({"C": np.zeros((M, N), np.uint16)}, "C", "takes no C"),
+        ({"alpha": [1]}, "alpha", "takes no alpha"),
+    ],
+)
+def test_wrong_arrays(hip: Hip, others: dict[str, Any], field: str, says: str) -> None:
+    with pytest.raises(pl.DeviceError, match=says) as raised:
+        pl.launch(image(), **arrays(**others))
+    assert raised.value.field == field
+    assert hip.library.standin_used(0) == 0
+
+
+def test_wrong_sizes(hip: Hip) -> None:
+    longer = arrays(A=np.zeros((M, 400), np.uint16), B=np.zeros((N, 400), np.uint16))
+    with pytest.raises(pl.DeviceError, match=r"400.*takes 320 \+ i \* 320") as raised:
+        pl.launch(image(), **longer)
+    assert "320 or 640" in str(raised.value.hint)
+    with pytest.raises(pl.DeviceError, match="is not given B"):
+        pl.launch(image(), A=arrays()["A"], out=arrays()["out"])
+
+
+def test_a_batch_too_many(hip: Hip) -> None:
+    with pytest.raises(pl.DeviceError, match="dimensions"):
+        pl.launch(image(), **arrays(A=np.zeros((2, M, K), np.uint16)))
+
+
+def test_the_wrong_chip_and_device(hip: Hip, there: dict[str, DeviceArray]) -> None:
+    with pytest.raises(pl.DeviceError, match="for gfx950, and device 1 is gfx942") as raised:
+        pl.prepare(image(), device=1)
+    assert "device 0" in str(raised.value.hint)
+    with pytest.raises(pl.DeviceError, match="no device 7"):
+        pl.prepare(image(), device=7)
+    other = pl.prepare(image(), device=2)
+    with pytest.raises(pl.DeviceError, match="lies on device 0, and the kernel was prepared for 2"):
+        other(**there)
+    with pytest.raises(pl.DeviceError, match="host's memory"):
+        other(**arrays())
+
+
+def test_null_and_misaligned_pointers(hip: Hip, there: dict[str, DeviceArray]) -> None:
+    kernel = pl.prepare(image())
+    with pytest.raises(pl.DeviceError, match="null pointer"):
+        kernel(**{**there, "B": at(0, (N, K))})
+    with pytest.raises(pl.DeviceError, match="begins at"):
+        kernel(**{**there, "B": at(there["B"].address + 2, (N, K))})
+    there["A"].close()
+    with pytest.raises(pl.DeviceError, match="null pointer"):
+        kernel(**there)
+
+
+def test_what_is_not_proved_needs_a_word(hip: Hip) -> None:
+    made = image()
+    doubtful = KernelImage({**made.record, "verdict": "TIMING"}, made.codes)
+    with pytest.raises(pl.DeviceError, match="TIMING, not PROVED") as raised:
+        pl.launch(doubtful, **arrays())
+    assert "unproved=True" in str(raised.value.hint)
+    pl.launch(doubtful, **arrays(), unproved=True)
+
+
+def test_code_that_hip_refuses(hip: Hip) -> None:
+    made = image()
+    name, code = next(iter(made.codes.items()))
+    cases = {
+        200: {name: b"not a code object" + bytes(64)},
+        500: {"other": code},
+    }
+    for number, codes in cases.items():
+        with pytest.raises(pl.DeviceError) as raised:
+            pl.prepare(KernelImage(made.record, codes))
+        assert raised.value.code == number
+    # A record that lies about the chip gets past us, and not past HIP.
+    with pytest.raises(pl.DeviceError, match="hipErrorNoBinaryForGpu") as raised:
+        pl.prepare(KernelImage({**made.record, "target": "gfx942"}, made.codes), device=1)
+    assert raised.value.code == 209
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("hipModuleLoadData", 200),
+        ("hipMalloc", 2),
+        ("hipMemcpy", 1),
+        ("hipModuleLaunchKernel", 719),
+        ("hipStreamSynchronize", 700),
+        ("hipFree", 1),
+    ],
+)
+def test_every_call_may_fail(
+    hip: Hip, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    """The call, its number, its name and the remedy are told, and nothing else goes wrong."""
+    monkeypatch.setenv("PIPELOOM_STANDIN_FAIL", f"{call}={code}")
+    with pytest.raises(pl.DeviceError, match=rf"{call} returned {code}, hipError") as raised:
+        pl.launch(image(), **arrays())
+    assert raised.value.code == code
+    assert raised.value.hint
+    if code in (700, 719):
+        assert image().record["kernel"] in raised.value.message
+
+
+def test_memory_that_is_not_there(hip: Hip, there: dict[str, DeviceArray]) -> None:
+    """An illegal address is told by a later call, with the kernel that was launched before it."""
+    kernel = pl.prepare(image())
+    stale = at(there["A"].address, (M, K))
+    there["A"].close()
+    kernel(**{**there, "A": stale})
+    with pytest.raises(pl.DeviceError, match="700, hipErrorIllegalAddress") as raised:
+        hip.call("hipDeviceSynchronize")
+    assert kernel.name in raised.value.message
+    with pytest.raises(pl.DeviceError, match="700"):
+        hip.call("hipDeviceSynchronize")  # the device is lost until the process ends
+
+
+def test_bytes_around_an_output(hip: Hip) -> None:
+    """Whatever writes before or behind it is counted."""
+    out = np.zeros((M, N), np.uint16)
+    with DeviceArray(hip, 0, view_of(out, "out"), guard=64) as there:
+        assert there.spoilt() == 0
+        hip.call("hipMemset", there.address + there.nbytes, 0, 3)
+        hip.call("hipMemset", there.address - 1, 0, 1)
+        assert there.spoilt() == 4
+
+
+def test_streams(hip: Hip, there: dict[str, DeviceArray]) -> None:
+    kernel = pl.prepare(image())
+    with pytest.raises(pl.DeviceError, match="stream is a str"):
+        kernel(**there, stream="first")
+    with pytest.raises(pl.DeviceError, match="hipErrorInvalidHandle"):
+        kernel(**there, stream=ctypes.addressof(ctypes.create_string_buffer(512)))
+    with hip.on(2):
+        other = hip.handle("hipStreamCreateWithFlags", 1)
+    with pytest.raises(pl.DeviceError, match="belongs to another device"):
+        kernel(**there, stream=other)
