@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 from collections.abc import Iterator
@@ -59,8 +60,8 @@ def hip(standin: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hip]:
     for name, value in standin.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(Hip, "_opened", {})
+    assert ctypes.CDLL(str(standin.library)).hipDeviceReset() == 0
     found = Hip.open()
-    assert found.library.hipDeviceReset() == 0
     yield found
     monkeypatch.delenv("PIPELOOM_STANDIN_FAIL", raising=False)
     found.library.hipDeviceReset()
