@@ -104,6 +104,12 @@ TOPICS = (
         ),
     ),
     Topic(
+        "gpu",
+        "On a GPU",
+        "Launch kernels through HIP, with arrays of the host or of the device.",
+        ("device", "drive.launching"),
+    ),
+    Topic(
         "results",
         "Verdicts and traces",
         "What proving, executing and simulating give.",
