@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import reprlib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from functools import lru_cache, partial
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.printable import is_printable
 
 T = TypeVar("T")
+Place = tuple[Any, str, object, str] | str
+"""Where a value stands: the place around it, and what stands between, before and behind its key. It
+is put into words only for a message: a program has a hundred thousand values."""
+Read = Callable[[Any, Place], Any]
+"""The value of plain data that stands at a place."""
 
 TAG = "is"
 """The key that tells which of several dataclasses a mapping stands for."""
@@ -29,6 +34,7 @@ LEFT_OUT_WHILE_USUAL: Mapping[str, str] = types.MappingProxyType({"written": "un
 """The ``metadata`` of a field that is not written while it has its default: what was written before
 a record learnt the field keeps its bytes."""
 _NOTHING = object()
+_SCALARS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
 
 _BRIEF = reprlib.Repr()
 """A ``repr`` that stops at some depth; the built-in one overflows on deep nesting."""
@@ -37,6 +43,8 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 def to_plain(value: object) -> Any:
     """Nested dicts, lists, numbers and strings; an enum becomes its code."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
@@ -74,42 +82,57 @@ def from_plain(
     With ``overlay``, a nested mapping only changes the keys it names: the rest keeps the value
     of the field's default. Spec files want that; ``from_dict`` does not.
     """
-    label = where or name or cls.__name__
+    kind: Any = cls
+    base = _defaults(kind) if overlay else {}
+    if base and isinstance(data, Mapping):
+        data = {key: _overlaid(base.get(key), item) for key, item in data.items()}
+    return cast(T, _record(kind, data, where, name))
+
+
+def _record(cls: Any, data: object, place: Place, name: str = "") -> Any:
     if not isinstance(data, Mapping):
+        where = _worded(place)
         raise SpecError(
-            f"{label} is {_short(data)}, but must be a mapping",
+            f"{where or name or cls.__name__} is {_short(data)}, but must be a mapping",
             hint=f"give the fields of {cls.__name__} by name",
             field=where or None,
         )
-    kind: Any = cls
-    hints = _hints(kind)
+    readers = _readers(cls)
     for key in data:
-        if key not in hints:
+        if key not in readers:
+            where = _worded(place)
             raise SpecError(
-                f"{label} has no key {key!r}",
-                hint=nearest(str(key), hints),
+                f"{where or name or cls.__name__} has no key {key!r}",
+                hint=nearest(str(key), readers),
                 field=f"{where}.{key}" if where else str(key),
             )
-    base = _defaults(kind) if overlay else {}
     values = {
-        name: _value(
-            hint, _overlaid(base.get(name), data[name]), f"{where}.{name}" if where else name
-        )
-        for name, hint in hints.items()
-        if name in data
+        key: read(data[key], (place, ".", key, "") if place else key)
+        for key, read in readers.items()
+        if key in data
     }
-    missing = _required(kind) - values.keys()
-    if missing:
-        names = ", ".join(sorted(missing))
+    if len(values) < len(readers) and (missing := _required(cls) - values.keys()):
+        where, names = _worded(place), ", ".join(sorted(missing))
         raise SpecError(
-            f"{label} lacks {names}", hint=f"add the missing key(s): {names}", field=where or None
+            f"{where or name or cls.__name__} lacks {names}",
+            hint=f"add the missing key(s): {names}",
+            field=where or None,
         )
     try:
         return cls(**values)
     except ScheduleError as error:
+        where = _worded(place)
         if where and not (error.field or "").startswith(where):
             raise SpecError(f"{where}: {error.message}", hint=error.hint, field=where) from error
         raise
+
+
+def _worded(place: Place) -> str:
+    """The key path, as messages have it."""
+    if isinstance(place, str):
+        return place
+    around, before, key, behind = place
+    return f"{_worded(around)}{before}{key}{behind}"
 
 
 def key_paths(cls: Any, prefix: str = "") -> Iterator[str]:
@@ -163,67 +186,101 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _value(kind: Any, data: object, where: str) -> Any:
+@lru_cache(maxsize=256)
+def _readers(cls: Any) -> dict[str, Read]:
+    """How each field is read."""
+    return {name: _reader(hint) for name, hint in _hints(cls).items()}
+
+
+@lru_cache(maxsize=1024)
+def _reader(kind: Any) -> Read:
+    """How a value of a type is read, decided once for the type."""
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        options = get_args(kind)
-        if data is None and type(None) in options:
-            return None
-        inner = [o for o in options if o is not type(None)]
-        return _value(inner[0], data, where) if len(inner) == 1 else _tagged(inner, data, where)
+        return _union(get_args(kind))
     if origin is tuple:
+        return _tuple(get_args(kind))
+    if origin is Mapping:
+        return _mapping(get_args(kind)[1])
+    kind = origin if is_dataclass(origin) else kind
+    if isinstance(kind, type) and is_dataclass(kind):
+        return partial(_record, kind)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return partial(_enum, kind, {member.name.lower(): member for member in kind})
+    return partial(_scalar, kind)
+
+
+def _union(options: tuple[Any, ...]) -> Read:
+    inner = [option for option in options if option is not type(None)]
+    known = _reader(inner[0]) if len(inner) == 1 else _tagged(inner)
+    if len(inner) == len(options):
+        return known
+    return lambda data, place: None if data is None else known(data, place)
+
+
+def _tuple(kinds: tuple[Any, ...]) -> Read:
+    one = _reader(kinds[0]) if kinds[-1] is Ellipsis else None
+    each = [] if one else [_reader(kind) for kind in kinds]
+
+    def read(data: Any, place: Place) -> tuple[Any, ...]:
         if not isinstance(data, list | tuple):
+            where = _worded(place)
             raise SpecError(
                 f"{where} is {_short(data)}, but must be a list",
                 hint="write [...], even for one item",
                 field=where,
             )
-        kinds = get_args(kind)
-        if kinds[-1] is Ellipsis:
-            kinds = (kinds[0],) * len(data)
-        if len(kinds) != len(data):
+        if one:
+            return tuple([one(item, (place, "[", i, "]")) for i, item in enumerate(data)])
+        if len(each) != len(data):
+            where = _worded(place)
             raise SpecError(
-                f"{where} is {_short(data)}, but must have {len(kinds)} items",
-                hint=f"give {len(kinds)} items",
+                f"{where} is {_short(data)}, but must have {len(each)} items",
+                hint=f"give {len(each)} items",
                 field=where,
             )
-        items = enumerate(zip(kinds, data, strict=True))
-        return tuple(_value(inner, item, f"{where}[{i}]") for i, (inner, item) in items)
-    if origin is Mapping:
+        return tuple([each[i](item, (place, "[", i, "]")) for i, item in enumerate(data)])
+
+    return read
+
+
+def _mapping(kind: Any) -> Read:
+    inner = _reader(kind)
+
+    def read(data: Any, place: Place) -> dict[str, Any]:
         if not isinstance(data, Mapping):
+            where = _worded(place)
             raise SpecError(
                 f"{where} is {_short(data)}, but must be a mapping",
                 hint="give names with their values",
                 field=where,
             )
-        inner = get_args(kind)[1]
-        return {str(key): _value(inner, item, f"{where}.{key}") for key, item in data.items()}
-    kind = origin if is_dataclass(origin) else kind
-    if isinstance(kind, type) and is_dataclass(kind):
-        return from_plain(kind, data, where)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return _enum(kind, data, where)
-    return _scalar(kind, data, where)
+        return {str(key): inner(item, (place, ".", key, "")) for key, item in data.items()}
+
+    return read
 
 
-def _tagged(options: list[Any], data: object, where: str) -> Any:
+def _tagged(options: list[Any]) -> Read:
     """One of several dataclasses, by its tag."""
     by_name = {option.TAG: get_origin(option) or option for option in options}
-    name = data.get(TAG) if isinstance(data, Mapping) else None
-    if not isinstance(name, str) or name not in by_name:
-        raise SpecError(
-            f"{where} is {_short(data)}, which says no {TAG} of {', '.join(by_name)}",
-            hint=nearest(str(name), by_name),
-            field=where,
-        )
-    assert isinstance(data, Mapping)
-    rest = {key: value for key, value in data.items() if key != TAG}
-    return from_plain(by_name[name], rest, where)
+
+    def read(data: Any, place: Place) -> Any:
+        name = data.get(TAG) if isinstance(data, Mapping) else None
+        if not isinstance(name, str) or name not in by_name:
+            where = _worded(place)
+            raise SpecError(
+                f"{where} is {_short(data)}, which says no {TAG} of {', '.join(by_name)}",
+                hint=nearest(str(name), by_name),
+                field=where,
+            )
+        rest = {key: value for key, value in data.items() if key != TAG}
+        return _record(by_name[name], rest, place)
+
+    return read
 
 
-def _enum(kind: type[Enum], data: object, where: str) -> Enum:
+def _enum(kind: type[Enum], by_name: Mapping[str, Enum], data: object, place: Place) -> Enum:
     """By integer code or, as people write it, by name in any case."""
-    by_name = {member.name.lower(): member for member in kind}
     if isinstance(data, str) and data.lower() in by_name:
         return by_name[data.lower()]
     if not isinstance(data, bool | str | float):
@@ -231,6 +288,7 @@ def _enum(kind: type[Enum], data: object, where: str) -> Enum:
             return kind(data)
         except ValueError:
             pass
+    where = _worded(place)
     raise SpecError(
         f"{where} is {_short(data)}, which is not a {kind.__name__}",
         hint=nearest(str(data).lower(), by_name),
@@ -238,26 +296,28 @@ def _enum(kind: type[Enum], data: object, where: str) -> Enum:
     )
 
 
-def _scalar(kind: Any, data: object, where: str) -> Any:
+def _scalar(kind: Any, data: object, place: Place) -> Any:
+    if kind is int and type(data) is int:
+        return data
     if isinstance(kind, TypeVar):  # a number of either type, as the value has it
         kind = float if isinstance(data, float) else int
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
-    if kind in (int, float, str, bool):
-        if type(data) is not kind:
-            name = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
-            raise SpecError(
-                f"{where} is {_short(data)}, but must be {name[kind]}",
-                hint=f"give {where} as {name[kind]}",
-                field=where,
-            )
-        if kind is str and not is_printable(str(data)):
-            raise SpecError(
-                f"{where} is {_short(data)}, which holds a control character or several lines",
-                hint="text in a file is one line that shows as it is",
-                field=where,
-            )
+    if kind is type(data) and kind in _SCALARS and (kind is not str or is_printable(str(data))):
         return data
+    where = _worded(place)
+    if kind is str and type(data) is str:
+        raise SpecError(
+            f"{where} is {_short(data)}, which holds a control character or several lines",
+            hint="text in a file is one line that shows as it is",
+            field=where,
+        )
+    if kind in _SCALARS:
+        raise SpecError(
+            f"{where} is {_short(data)}, but must be {_SCALARS[kind]}",
+            hint=f"give {where} as {_SCALARS[kind]}",
+            field=where,
+        )
     raise SpecError(
         f"{where} cannot be read back: no plain form for {kind}",
         hint="a field is an int, bool, str, float, enum, tuple, mapping or a dataclass of these",
