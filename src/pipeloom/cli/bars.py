@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+from pipeloom import cli
 from pipeloom.cli.progress import doing
-from pipeloom.show.console import TerminalConsole
 
 
 class Tell(Protocol):
@@ -22,14 +21,8 @@ class Tell(Protocol):
 @contextmanager
 def bar(arguments: argparse.Namespace, first: str, total: int | None = None) -> Iterator[Tell]:
     """A bar that is there while the work goes on; ``first`` is what it says until it is told."""
-    console = TerminalConsole(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    hidden = arguments.quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as shown:
-        task = shown.add_task(first, total=total)
-
-        def tell(text: str, done: int = 0, total: int | None = None) -> None:
-            shown.update(task, completed=done, total=total, description=text)
-            doing(text)
-
-        yield tell
+    if not arguments.quiet and sys.stderr.isatty():
+        with cli.terminal_bar.drawn(first, total) as tell:
+            yield tell
+    else:
+        yield lambda text, done=0, total=None: doing(text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from pipeloom.cli.common import print_json
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
+from pipeloom.cli.printing import print_json
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.store import VARIABLE, Store
 

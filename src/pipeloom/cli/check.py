@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from pipeloom.cli.bars import bar
-from pipeloom.cli.common import json_text, print_json, wrote
 from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.correcting import Corrected, check_path, correct

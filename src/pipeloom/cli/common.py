@@ -1,4 +1,4 @@
-"""What the commands share: arguments as a ``Source``, notes, JSON."""
+"""What commands on a source share: the arguments that name it, and how its search goes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from pipeloom.cli.main import INTERRUPTED_CODE
+from pipeloom.cli.printing import say
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.certifying import Progress
@@ -20,7 +20,6 @@ from pipeloom.drive.measuring import lay_over_trace
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.simulating import SimulateJob, prepare
 from pipeloom.drive.sources import FORMS, Source
-from pipeloom.errors import SpecError
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
@@ -116,20 +115,6 @@ def _search_text(progress: Progress) -> str:
     )
 
 
-def wrote(arguments: argparse.Namespace, *paths: str | Path | None) -> None:
-    """Say which files were written: on stdout, or on stderr where that has data for scripts."""
-    given = [str(path) for path in paths if path is not None]
-    if given:
-        stream = sys.stderr if arguments.json else sys.stdout
-        print(f"wrote {', '.join(given)}", file=stream)
-
-
-def say(notes: Iterable[str]) -> None:
-    """Notes on stderr."""
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
-
-
 def say_untiled(written: CompiledSchedule | Program) -> None:
     """Warn, where a schedule is written that could have a tile and has none."""
     if isinstance(written, CompiledSchedule) and lacks_tile(written):
@@ -155,22 +140,3 @@ def verify_command(found: Opened) -> str:
     if source.reorder:
         words.append("--reorder")
     return shlex.join(words)
-
-
-def json_text(data: Any) -> str:
-    """Byte-stable JSON."""
-    return json.dumps(data, indent=1, sort_keys=True) + "\n"
-
-
-def print_json(data: Any) -> None:
-    """The same on stdout."""
-    sys.stdout.write(json_text(data))
-
-
-def check_ending(path: str, ending: str, what: str) -> None:
-    """Refuse to write one kind of file under the name of another; a name without ending is fine."""
-    suffix = Path(path).suffix
-    if suffix not in ("", ending):
-        raise SpecError(
-            f"{path} ends in {suffix!r}, but {what} is written there", hint=f"use {ending}"
-        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.common import check_ending, print_json, wrote
-from pipeloom.cli.options import JSON, LAUNCH, MACHINE, CommandUsage, option, tile
+from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import check_ending, print_json, wrote
+from pipeloom.cli.source_options import LAUNCH, MACHINE, tile
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 from pipeloom.files import write_file

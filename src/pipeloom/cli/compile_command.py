@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeloom.cli.common import exit_code, opened, say, say_untiled, wrote
-from pipeloom.cli.options import ARCH, CommandUsage, flag, option, source, sync, tile
+from pipeloom.cli.common import exit_code, opened, say_untiled
+from pipeloom.cli.options import CommandUsage, flag, option
+from pipeloom.cli.printing import say, wrote
+from pipeloom.cli.source_options import ARCH, source, sync, tile
 from pipeloom.drive.fixing import notes_of
 from pipeloom.files import write_file
 from pipeloom.program import Program

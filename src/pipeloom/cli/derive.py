@@ -7,9 +7,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from pipeloom.cli.common import note_search, print_json, search_teller, source_of, wrote
+from pipeloom.cli.common import note_search, search_teller, source_of
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.options import CHIPS, JSON, CommandUsage, option, source, tile
+from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import print_json, wrote
+from pipeloom.cli.source_options import CHIPS, source, tile
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.certifying import Derived, Ended
 from pipeloom.drive.deriving import derive, unwoven

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeloom.cli.common import json_text, print_json, say, source_of
-from pipeloom.cli.options import JSON, SHAPE, CommandUsage, flag, option, source, sync
+from pipeloom.cli.common import source_of
+from pipeloom.cli.options import JSON, CommandUsage, flag, option
+from pipeloom.cli.printing import json_text, print_json, say
+from pipeloom.cli.source_options import SHAPE, source, sync
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.drive.recorded_kernels import record_path

@@ -6,8 +6,10 @@ import argparse
 import json
 from pathlib import Path
 
-from pipeloom.cli.common import check_ending, exit_code, opened, print_json, wrote
-from pipeloom.cli.options import ARCH, JSON, CommandUsage, option, source, tile
+from pipeloom.cli.common import exit_code, opened
+from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import check_ending, print_json, wrote
+from pipeloom.cli.source_options import ARCH, source, tile
 from pipeloom.drive.exporting import Exported, export
 from pipeloom.errors import SpecError
 from pipeloom.files import write_file

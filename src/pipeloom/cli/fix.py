@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import print_json, say, say_untiled, source_of, wrote
-from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, option, source, tile
+from pipeloom.cli.common import say_untiled, source_of
+from pipeloom.cli.options import JSON, CommandUsage, flag, option
+from pipeloom.cli.printing import print_json, say, wrote
+from pipeloom.cli.source_options import ARCH, source, tile
 from pipeloom.drive.fixing import Fixed, FixJob, fix, notes_of
 from pipeloom.files import write_file
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import print_json, wrote
 from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import print_json, wrote
 from pipeloom.cli.tune import exit_code, shown, tuning, tuning_options
 from pipeloom.cli.usage import at_least
 from pipeloom.tuning.calls import check_kernel_file, gemm

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pipeloom.cli.common import exit_code, opened, print_json
-from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, source, tile
+from pipeloom.cli.common import exit_code, opened
+from pipeloom.cli.options import JSON, CommandUsage, flag
+from pipeloom.cli.printing import print_json
+from pipeloom.cli.source_options import ARCH, source, tile
 from pipeloom.plain import to_plain
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import print_json
 from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import print_json
 from pipeloom.cli.tune import SHAPES, exit_code, shown, table, tuning, tuning_options
 from pipeloom.cli.usage import check_folder, check_new_folder
 from pipeloom.tuning.calls import library

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pipeloom.cli.common import print_json
 from pipeloom.cli.options import JSON, CommandUsage
+from pipeloom.cli.printing import print_json
 from pipeloom.drive.loops import LOOPS
 from pipeloom.machine.chips import TARGETS as CHIPS
 from pipeloom.reference.schedules import SCHEDULES, summary

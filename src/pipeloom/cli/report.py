@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import check_ending, measured_overlay, print_json, simulate_job
-from pipeloom.cli.options import (
+from pipeloom.cli.common import measured_overlay, simulate_job
+from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import check_ending, print_json
+from pipeloom.cli.source_options import (
     EMITTED,
-    JSON,
     LAUNCH,
     MACHINE,
     MEASURED,
     PROBLEM,
-    CommandUsage,
-    option,
     source,
     sync,
     tile,

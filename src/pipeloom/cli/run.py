@@ -9,13 +9,14 @@ from functools import partial
 from typing import TypeVar
 
 from pipeloom.cli.bars import bar
-from pipeloom.cli.common import print_json, say
 from pipeloom.cli.emit import EMISSION, cost_line, emit_job
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
+from pipeloom.cli.printing import print_json, say
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.recorded_kernels import recorded
-from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob, RunLimits
+from pipeloom.drive.run_limits import MAX_INSTRUCTIONS, MAX_MEMORY_GB, RunLimits
+from pipeloom.drive.running import Ran, RunJob
 from pipeloom.drive.running import run as run_job
 from pipeloom.drive.running_gemms import RecordedGemm, recorded_gemm, run_recorded
 from pipeloom.drive.sources import Source

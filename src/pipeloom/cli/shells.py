@@ -8,8 +8,8 @@ import sys
 import shtab
 
 from pipeloom.cli.commands import EVERY, build_parser
-from pipeloom.cli.common import print_json
 from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import print_json
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import exit_code, opened, print_json
-from pipeloom.cli.options import ARCH, JSON, CommandUsage, source, sync, tile
+from pipeloom.cli.common import exit_code, opened
+from pipeloom.cli.options import JSON, CommandUsage
+from pipeloom.cli.printing import print_json
+from pipeloom.cli.source_options import ARCH, source, sync, tile
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.judging import emit_note
 from pipeloom.reference.compiled import CompiledSchedule

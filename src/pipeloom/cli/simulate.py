@@ -8,20 +8,10 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cli.common import print_json, say, simulate_job, verify_command
-from pipeloom.cli.options import (
-    EMITTED,
-    JSON,
-    MACHINE,
-    PROBLEM,
-    CommandUsage,
-    flag,
-    grouped,
-    option,
-    source,
-    sync,
-    tile,
-)
+from pipeloom.cli.common import simulate_job, verify_command
+from pipeloom.cli.options import JSON, CommandUsage, flag, grouped, option
+from pipeloom.cli.printing import print_json, say
+from pipeloom.cli.source_options import EMITTED, MACHINE, PROBLEM, source, sync, tile
 from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.simulating import Simulation, prepare

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipeloom.cli.bars import bar
-from pipeloom.cli.common import print_json, source_of
+from pipeloom.cli.common import source_of
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, option, source
+from pipeloom.cli.options import JSON, CommandUsage, flag, option
+from pipeloom.cli.printing import print_json
+from pipeloom.cli.source_options import ARCH, source
 from pipeloom.drive.solving import Report, SolveJob, check_budget, read_objectives, solve
 from pipeloom.errors import SpecError
 from pipeloom.order.modulo import Explanation, ModuloResult, SolveProgress

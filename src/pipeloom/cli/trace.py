@@ -5,19 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.cli.common import check_ending, measured_overlay, print_json, simulate_job, wrote
-from pipeloom.cli.options import (
-    EMITTED,
-    JSON,
-    LAUNCH,
-    MACHINE,
-    MEASURED,
-    CommandUsage,
-    option,
-    source,
-    sync,
-    tile,
-)
+from pipeloom.cli.common import measured_overlay, simulate_job
+from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import check_ending, print_json, wrote
+from pipeloom.cli.source_options import EMITTED, LAUNCH, MACHINE, MEASURED, source, sync, tile
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.measuring import emitted_trace_files
 from pipeloom.drive.simulating import prepare

@@ -10,17 +10,17 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import pipeloom.tuning
 from pipeloom.cli.bars import bar
-from pipeloom.cli.common import json_text, print_json, wrote
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.options import JSON, CommandUsage, Option, Options, flag, option
+from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
 from pipeloom.declare.activations import ACTIVATIONS
 from pipeloom.files import write_file
 from pipeloom.machine.gpus import GPUS
 from pipeloom.tuning import calls
-from pipeloom.tuning.pages import read_figures, write_pages
 from pipeloom.tuning.search import CLOSE, Tuned
 from pipeloom.tuning.search import TuneProgress as Step
 from pipeloom.tuning.shapes import DTYPES, MODELS, TOKENS
@@ -140,12 +140,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--published needs --page")
     if arguments.page is not None:
         check_new_folder(arguments.page)
-    figures = {} if arguments.published is None else read_figures(arguments.published)
+    figures = (
+        {}
+        if arguments.published is None
+        else pipeloom.tuning.pages.read_figures(arguments.published)
+    )
     options = tuning_options(arguments, arguments.shapes)
     with shown(arguments, len(arguments.shapes)) as tell:
         found = calls.tune(arguments.shapes, **options, progress=tell)
     if arguments.page is not None:
-        write_pages(found, arguments.page, figures)
+        pipeloom.tuning.pages.write_pages(found, arguments.page, figures)
     data = {"tuned": [one.to_dict() for one in found]}
     if arguments.output is not None:
         write_file(arguments.output, json_text(data))

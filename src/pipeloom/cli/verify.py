@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import print_json, say, source_of
-from pipeloom.cli.options import ARCH, JSON, CommandUsage, flag, source, sync, tile
+from pipeloom.cli.common import source_of
+from pipeloom.cli.options import JSON, CommandUsage, flag
+from pipeloom.cli.printing import print_json, say
+from pipeloom.cli.source_options import ARCH, source, sync, tile
 from pipeloom.drive.judging import emit_note, judge
 from pipeloom.judge.verify import Status
 from pipeloom.show.console import TerminalConsole

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from pipeloom import __version__
-from pipeloom.cli.common import print_json
 from pipeloom.cli.options import JSON, CommandUsage
+from pipeloom.cli.printing import print_json
 from pipeloom.drive.environment import versions
 
 USAGE = CommandUsage(

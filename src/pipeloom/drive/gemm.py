@@ -33,9 +33,12 @@ from pipeloom.machine.dtypes import BF16, F32, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
+from pipeloom.plain import to_plain
 from pipeloom.program.program import Program
 from pipeloom.write import EmittedKernel, Placing, emit_program, launch_record
 
+SIZES = ("m", "n", "k", "batches")
+"""Of a matrix product."""
 SUM_TILE = (8, 256)
 SUM_WAVES = 4
 """Of the kernel that adds up slices: 8 elements of a lane, whole rows of lanes for a bias."""
@@ -413,3 +416,8 @@ def kernel_name(spec: GemmSpec) -> str:
     parts += ["anyk"] if spec.any_k or spec.packs else []
     parts += ["batched"] if spec.batched else []
     return "_".join(parts)
+
+
+def gemm_made_from(spec: GemmSpec, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """What a record beside a code object says of it."""
+    return {"gemm": to_plain(spec), "sizes": {dim: sizes[dim] for dim in SIZES}}

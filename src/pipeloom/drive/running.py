@@ -12,6 +12,7 @@ from pipeloom.drive.emitting import Emission, EmitJob, emit, fitted, open_to_emi
 from pipeloom.drive.heads import by_head
 from pipeloom.drive.loops import LoopSource
 from pipeloom.drive.opening import Opened
+from pipeloom.drive.run_limits import THREE_TIMINGS, RunLimits
 from pipeloom.drive.sources import Named, Source
 from pipeloom.drive.trial import Launchable, Trial, run_program, scalar_values
 from pipeloom.errors import SpecError
@@ -20,10 +21,6 @@ from pipeloom.program import Meaning
 from pipeloom.write import EmittedKernel, Launch, assemble
 from pipeloom.write.launch import check_dimensions, check_sizes
 from pipeloom.write.lower.global_arrays import dimensions
-
-MAX_MEMORY_GB = 2.0
-MAX_INSTRUCTIONS = 10_000_000
-"""About a quarter of an hour."""
 
 BYTES_PER_INPUT = 32
 """Of an element of an input: as drawn, as f32, encoded, and exactly, for NumPy's sum."""
@@ -38,15 +35,6 @@ Track = Callable[[Iterable[int]], Iterable[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class RunLimits:
-    """What a run may take, all its timings together."""
-
-    timings: int = 1
-    max_memory_gb: float = MAX_MEMORY_GB
-    max_instructions: int = MAX_INSTRUCTIONS
-
-
-@dataclass(frozen=True, slots=True)
 class RunJob:
     """What to run, once per timing. Sizes that are left out are chosen; scalars are not."""
 
@@ -54,7 +42,7 @@ class RunJob:
     sizes: Mapping[str, int] = field(default_factory=dict)
     scalars: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
-    limits: RunLimits = RunLimits(timings=3)
+    limits: RunLimits = THREE_TIMINGS
     race_check: bool = True
     code: bytes | None = None
     """The code object that must come out of it, where there is one already."""

@@ -11,20 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pipeloom.checks import check_int
-from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
+from pipeloom.drive.gemm import SIZES, Gemm, GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.drive.recorded_kernels import launch_record_of
-from pipeloom.drive.running import Ran, RunLimits, check_memory, check_work, needed_bytes
+from pipeloom.drive.run_limits import RunLimits
+from pipeloom.drive.running import Ran, check_memory, check_work, needed_bytes
 from pipeloom.drive.trial import Trial
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import read_file
-from pipeloom.plain import from_plain, to_plain
+from pipeloom.plain import from_plain
 from pipeloom.write import assemble
-
-SIZES = ("m", "n", "k", "batches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +34,6 @@ class RecordedGemm:
     sizes: Mapping[str, int]
     files: Mapping[str, str]
     """The file of every kernel, by symbol."""
-
-
-def gemm_made_from(spec: GemmSpec, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """What a record says of it."""
-    return {"gemm": to_plain(spec), "sizes": {dim: sizes[dim] for dim in SIZES}}
 
 
 def recorded_gemm(code: str | Path) -> RecordedGemm | None:

@@ -16,17 +16,15 @@ from dataclasses import dataclass
 from inspect import signature
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pipeloom import drive
 from pipeloom.checks import check_int, nearest, plain_int
 from pipeloom.declare.gemm_problem import Finish
 from pipeloom.device.images import KernelImage
-from pipeloom.drive.gemm import gemm_kernel
-from pipeloom.drive.gemm_trial import ReadyGemm
-from pipeloom.drive.running import MAX_INSTRUCTIONS, RunLimits
-from pipeloom.drive.running_gemms import gemm_made_from, gemm_trials
+from pipeloom.drive.gemm import SIZES, gemm_kernel, gemm_made_from
+from pipeloom.drive.run_limits import MAX_INSTRUCTIONS, RunLimits
 from pipeloom.drive.store import Store
-from pipeloom.drive.trial import Trial
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
@@ -36,6 +34,9 @@ from pipeloom.tuning.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tuning.library import LibraryKernel, kernel_of, with_files, write_library
 from pipeloom.tuning.search import CLOSE, Tuned, TuneProgress
 from pipeloom.tuning.shapes import MODELS, TOKENS, problems
+
+if TYPE_CHECKING:
+    from pipeloom.drive.trial import Trial
 
 Shape = str | tuple[int, int, int]
 """``4096x4096x8192``, (4096, 4096, 8192), a model, or a file of shapes."""
@@ -58,7 +59,7 @@ class TunedKernel:
     @property
     def sizes(self) -> dict[str, int]:
         """What it was tuned for: m, n, k and batches."""
-        return {dim: getattr(self.tuned.problem, dim) for dim in ("m", "n", "k", "batches")}
+        return {dim: getattr(self.tuned.problem, dim) for dim in SIZES}
 
     @property
     def launches(self) -> list[str]:
@@ -87,9 +88,10 @@ class TunedKernel:
             seed: Decides the data, the timing and the order of waves.
             max_instructions: Refuse to emulate more, about.
         """
-        ready = ReadyGemm.of(gemm_kernel(self.tuned.spec))
+        ready = drive.gemm_trial.ReadyGemm.of(gemm_kernel(self.tuned.spec))
         limits = RunLimits(max_instructions=max_instructions)
-        (trial,) = gemm_trials(ready, {**self.sizes, **(sizes or {})}, [seed], limits)
+        whole = {**self.sizes, **(sizes or {})}
+        (trial,) = drive.running_gemms.gemm_trials(ready, whole, [seed], limits)
         return trial
 
     def to_dict(self) -> dict[str, Any]:

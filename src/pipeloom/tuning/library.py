@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pipeloom
+from pipeloom import drive
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel, least_align
 from pipeloom.drive.store import Store, digest, version
-from pipeloom.drive.witnessing import require_right
 from pipeloom.errors import SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
@@ -70,7 +70,7 @@ def kernel_of(spec: GemmSpec, store: Store | None = None) -> LibraryKernel:
     for one in made.kernels:
         key = digest(["right", version("tuning/library.py"), one.text, codes[one.name].hex()])[:40]
         if kept.read(key) != {"right": one.name}:
-            require_right(one)
+            drive.witnessing.require_right(one)
             kept.write(key, {"right": one.name})
     return LibraryKernel(made.kernel.name, made.contract(), codes)
 

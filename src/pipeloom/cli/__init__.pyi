@@ -1,0 +1,1 @@
+from . import terminal_bar as terminal_bar

@@ -1,0 +1,3 @@
+from . import gemm_trial as gemm_trial
+from . import running_gemms as running_gemms
+from . import witnessing as witnessing

@@ -1,0 +1,1 @@
+from . import pages as pages
