@@ -130,6 +130,20 @@ def rounds(
             yield record
 
 
+def false_killers(record: Record, keys: Iterable[str], work: Path) -> set[str]:
+    """Tests that fail without any mutant, of those that killed one of ``keys``."""
+    tests = sorted({record[key][1] for key in keys if key in record} - {""})
+    found: set[str] = set()
+    same = Mutant("__init__.py", 1, 1, 0, 0, "<module>", "", "", 0)
+    while True:
+        case = Case(same, tuple(t for t in tests if t not in found), 600.0)
+        _, _, failed = next(iter(trials(ROOT, [case], work, 1)))
+        if failed not in case.tests:
+            return found
+        print(f"fails on the unchanged source: {failed}", flush=True)
+        found.add(failed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, nargs="+", default=[1])
@@ -155,6 +169,9 @@ def main() -> int:
         alive = {key: m for key, m in alive.items() if key not in dead}
     for now in rounds(alive, record, args.rounds, args.work, args.workers):
         recorded.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n", "utf-8")
+    keys = {m.key for mutants in drawn.values() for m in mutants}
+    wrong = false_killers(record, keys, args.work)
+    record = {key: fate for key, fate in record.items() if fate[1] == "" or fate[1] not in wrong}
     for seed, mutants in drawn.items():
         counts, score = counted(fates(record, mutants).values())
         print(f"seed {seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(counts.items())))

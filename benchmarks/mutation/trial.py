@@ -26,6 +26,8 @@ from benchmarks.mutation.mutants import Mutant
 SLOW_IMPORTS = ("numpy", "pytest", "hypothesis", "ortools.sat.python.cp_model", "rich.console")
 MEMORY = 6 << 30
 """Bytes that a mutant may take."""
+OURS = 70
+"""Exit code of a process in which pytest was not reached."""
 
 
 class Fate(Enum):
@@ -61,7 +63,14 @@ def copy_tree(root: Path, into: Path) -> None:
 
 
 def _run_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> None:
-    """Never returns: the process ends with pytest's code."""
+    """Never returns: the process ends with pytest's code, or with one of our own."""
+    try:
+        _start_tests(tree, tests, log, seconds)
+    finally:
+        os._exit(OURS)
+
+
+def _start_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> None:
     os.setsid()
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
@@ -85,7 +94,7 @@ def _run_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> N
     temporary.parent.mkdir(exist_ok=True)  # else every test fails, and every mutant seems killed
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pytest_cov"]
     options += ["--no-header", "--tb=line", f"--basetemp={temporary}"]
-    os._exit(int(pytest.main([*options, *tests])))
+    os._exit(int(pytest.main([*options, *tests])))  # no clean-up of what was forked
 
 
 def trials(
@@ -94,7 +103,7 @@ def trials(
     """Each case, its fate and the test that failed, as they end."""
     for name in SLOW_IMPORTS:
         importlib.import_module(name)
-    trees = [work / f"tree{i}" for i in range(workers)]
+    trees = [work.resolve() / f"tree{i}" for i in range(workers)]
     for tree in trees:
         copy_tree(root, tree)
     free = list(trees)

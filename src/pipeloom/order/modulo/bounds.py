@@ -102,7 +102,7 @@ def enough_ii(problem: ModuloProblem) -> int:
     copies = len(problem.ops) * (distance + 2)
     reach = max(latency, hold, delay, copies) + 1
     events = len(problem.ops) + 2 * len(uses) + len(problem.values) + len(readers)
-    return events * (reach + 1)
+    return events * reach
 
 
 def exceeds_budget(problem: ModuloProblem, timed: TimedGraph, ii: int) -> str | None:

@@ -145,7 +145,7 @@ def _choose_unroll(
     """
     wanted = value_copies + channel_copies
     least = max(wanted, default=1)
-    for unroll in range(least, lcm(*wanted) + 1 if wanted else 2):
+    for unroll in range(least, lcm(*wanted) + 1):
         divisors = [d for d in range(1, unroll + 1) if unroll % d == 0]
         values = [min(d for d in divisors if d >= count) for count in value_copies]
         channels = [min(d for d in divisors if d >= count) for count in channel_copies]

@@ -144,6 +144,26 @@ def test_an_overwrite_in_the_cycle_of_the_last_read_comes_after_it() -> None:
     assert [step.op for step in expansion.kernel] == [1, 0]
 
 
+def test_two_ops_that_read_what_the_other_overwrites_in_one_cycle_get_another_copy() -> None:
+    """No order of the two is right with one copy each: ``a, b = b, a``."""
+    problem = ModuloProblem(
+        "swap",
+        (),
+        (Op("a"), Op("b")),
+        (Edge(0, 1, 1, 1), Edge(1, 0, 1, 1)),
+        (Value("A", 0, 1, (Reader(1, 1),)), Value("B", 1, 1, (Reader(0, 1),))),
+    )
+    expansion = expand_modulo(problem, 1, (0, 0))
+    assert max(expansion.value_copies) == 2
+    for trip_count in range(6):
+        execute(problem, expansion, trip_count)
+
+
+def test_a_loop_that_keeps_nothing_is_not_unrolled() -> None:
+    problem = ModuloProblem("free", (), (Op("a"),), ())
+    assert expand_modulo(problem, 1, (0,)).unroll == 1
+
+
 def test_an_invalid_schedule_is_refused() -> None:
     with pytest.raises(OrderError, match="cannot be expanded: edge: use a starts at 0"):
         expand_modulo(two_rates(None), 2, (0, 1, 0, 5))

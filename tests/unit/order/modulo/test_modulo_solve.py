@@ -15,20 +15,25 @@ from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import (
     ALL_OBJECTIVES,
+    Budget,
     Edge,
     MachineUnit,
     ModuloProblem,
     Objective,
     Op,
+    Reader,
     Reservation,
     SolveProgress,
+    Value,
     check_modulo,
     explain_ii,
     render_table,
     solve_modulo,
 )
 from pipeloom.order.modulo.decide import Decider, Decision
+from pipeloom.order.modulo.effort import Effort
 from pipeloom.order.modulo.exact import SearchOutcome
+from pipeloom.order.modulo.list_scheduling import ListScheduler
 from pipeloom.order.modulo.solve import least_ii
 
 ROOT = Path(__file__).parents[4]
@@ -66,6 +71,52 @@ def test_each_objective_is_no_worse_than_without_and_keeps_the_ii() -> None:
                 assert value.proved
         least = solve_modulo(problem, objectives=[Objective.STAGES])
         assert least.stages <= plain.stages
+
+
+def test_fewest_stages_are_those_below_which_a_budget_costs_ii() -> None:
+    for seed in range(6):
+        problem = random_problem(seed, Shape(ops=6, longest_latency=8))
+        least = solve_modulo(problem, objectives=[Objective.STAGES])
+        (told,) = least.objectives
+        assert told.value == least.stages
+        if least.stages > 1:
+            fewer = problem.with_budget(stages=least.stages - 1)
+            with pytest.raises(OrderError):
+                solve_modulo(fewer, max_ii=least.ii)
+
+
+@pytest.mark.parametrize("registers", [None, 9])
+@pytest.mark.parametrize("stages", [None, 5])
+@pytest.mark.parametrize("values", [(), (Value("v", 0, 1, (Reader(1),)),)])
+def test_a_search_is_by_budgets_only_where_they_can_bind(
+    values: tuple[Value, ...], stages: int | None, registers: int | None
+) -> None:
+    ops, edges = (Op("a", 1), Op("b", 0)), (Edge(0, 1, 1),)
+    budget = Budget(stages=stages, registers=registers)
+    problem = ModuloProblem("pair", (), ops, edges, values=values, budget=budget)
+    binds = stages is not None or (registers is not None and values != ())
+    assert Decider(problem).budgeted == binds
+
+
+def test_list_scheduling_leaves_each_op_time_for_what_follows_it() -> None:
+    for seed in range(6):
+        problem = random_problem(seed, Shape(ops=8, longest_latency=8))
+        result = solve_modulo(problem)
+        decider = Decider(problem)
+        timed = decider.structure.timed(result.ii)
+        effort = Effort(None, 1, 0, None)
+        scheduler = ListScheduler(decider.structure, timed, result.ii, result.stages, effort)
+        for src, dst, weight in timed.edges:
+            assert scheduler.latest[src] + weight <= scheduler.latest[dst]
+
+
+def test_list_scheduling_finds_a_chain_by_itself() -> None:
+    once = (Reservation("u", 1),)
+    ops = (Op("a", 2, once), Op("b", 2, once), Op("c", 2, once))
+    problem = ModuloProblem("chain", (MachineUnit("u", 1),), ops, (Edge(0, 1, 2), Edge(1, 2, 2)))
+    found = Decider(problem).quick(3, Effort(None, 1, 0, None))
+    assert found.verdict is SearchOutcome.FOUND
+    assert not check_modulo(problem, 3, found.starts)
 
 
 def test_a_later_objective_never_spoils_an_earlier_one() -> None:
