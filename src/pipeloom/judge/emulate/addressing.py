@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.global_memory import Addresses, LaneList, Spread, Words
+from pipeloom.judge.emulate.global_memory import Addresses, Extent, LaneList, Spread, Words
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
 from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
@@ -100,6 +100,20 @@ def _spread(wave: Wave, row: int, words: int) -> Spread:
     """The offsets or addresses that the active lanes hold in registers from ``row``."""
     registers = wave.v[row : row + words]
     return wave.group.memory.spread(registers, wave.exec_mask, wave.lane_numbers)
+
+
+def reach(
+    wave: Wave, instruction: Decoded, base: int, spread: Spread, size: int, verb: str
+) -> list[Extent]:
+    """The buffers that hold ``size`` bytes at each place; what falls in none is a finding."""
+    memory = wave.group.memory
+    extents, outside = memory.reach(base, spread, size)
+    if outside.size:
+        where = memory.describe(int(outside[0]))
+        lanes = f" in {outside.size} lanes" if instruction.encoding != "SMEM" else ""
+        message = f"{verb} {size} bytes at {where}{lanes}"
+        wave.group.report(DefectKind.OUT_OF_BOUNDS, wave, instruction, message)
+    return extents
 
 
 def global_address(instruction: Decoded) -> tuple[Locate, int]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.addressing import Transfer, buffer_address, global_address
+from pipeloom.judge.emulate.addressing import Transfer, buffer_address, global_address, reach
 from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import Extent
 from pipeloom.judge.emulate.observe import Effect
-from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, each_register, register_bits
@@ -57,11 +56,7 @@ def build_atomic(instruction: Decoded) -> MicroOp:
         place = locate(wave)
         values = _rows(wave, data, words, place.lanes)
         others = _rows(wave, data + words, words, place.lanes) if compares else [0] * len(values)
-        extents, outside = group.memory.reach(place.base, place.spread, size)
-        if outside.size:
-            where = group.memory.describe(int(outside[0]))
-            message = f"updates {size} bytes at {where} in {outside.size} lanes"
-            group.report(DefectKind.OUT_OF_BOUNDS, wave, instruction, message)
+        extents = reach(wave, instruction, place.base, place.spread, size, "updates")
         old = np.zeros((place.lanes.size, words), np.uint32)
 
         def land() -> None:

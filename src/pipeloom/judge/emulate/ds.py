@@ -98,22 +98,27 @@ def data_row(instruction: Decoded, field: str) -> int:
 
 
 def lds_footprint(
-    wave: Wave, instruction: Decoded, row: int, offset: int, size: int, verb: str
+    wave: Wave,
+    instruction: Decoded,
+    place: Callable[[npt.NDArray[np.intp]], Index],
+    key: tuple[bytes | int, int],
+    size: int,
+    verb: str,
 ) -> Footprint:
     """The bytes of the active lanes; what falls outside LDS is reported and left out.
 
-    The sum wraps at 32 bits, so a base may be negative (compilers fold offsets that way).
+    ``place`` gives the addresses of lanes; with the same ``key`` those were the same before.
     """
     lds = wave.group.lds
-    key = (wave.v[row].tobytes(), wave.exec_mask, offset, size)
-    known = lds.footprints.get(key)
+    whole_key = (key[0], wave.exec_mask, key[1], size)
+    known = lds.footprints.get(whole_key)
     if known is not None:
         return known
     lanes = wave.lane_numbers()
-    addresses = wave.v[row, lanes].astype(np.int64) + offset & 0xFFFFFFFF
-    outside = addresses > lds.size - size
+    addresses = place(lanes)
+    outside = (addresses < 0) | (addresses > lds.size - size)
     if not outside.any():
-        return lds.footprint(addresses, lanes, size, key)
+        return lds.footprint(addresses, lanes, size, whole_key)
     wave.group.report(
         DefectKind.OUT_OF_BOUNDS,
         wave,
@@ -123,6 +128,21 @@ def lds_footprint(
         "(its launch may add dynamic_lds)",
     )
     return lds.footprint(addresses[~outside], lanes[~outside], size)
+
+
+def addressed(
+    wave: Wave, instruction: Decoded, row: int, offset: int, size: int, verb: str
+) -> Footprint:
+    """The bytes at the addresses in a vector register, which are kept by what it holds."""
+    register = wave.v[row]
+    return lds_footprint(
+        wave,
+        instruction,
+        lambda lanes: register[lanes].astype(np.int64) + offset & 0xFFFFFFFF,
+        (register.tobytes(), offset),
+        size,
+        verb,
+    )
 
 
 def lds_touches(
@@ -159,7 +179,7 @@ def _reading(
         number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=False)
         pieces = []
         for offset in form.offsets:
-            piece = lds_footprint(wave, instruction, address_row, offset, form.size, "reads")
+            piece = addressed(wave, instruction, address_row, offset, form.size, "reads")
             writer = lds.record_read(number, wave.barriers, piece)
             pieces.append((piece, race_cause(wave, writer) if writer else ""))
         if wave.full and overwrites:
@@ -258,7 +278,7 @@ def _write(instruction: Decoded) -> MicroOp:
         dirty = bool(wave.poison_bits & data_bits)
         pieces: list[tuple[Footprint, Words, npt.NDArray[np.bool_] | None]] = []
         for offset, row in zip(form.offsets, rows, strict=True):
-            piece = lds_footprint(wave, instruction, address_row, offset, size, "writes")
+            piece = addressed(wave, instruction, address_row, offset, size, "writes")
             kept, data = piece.lanes, wave.v[row : row + words_each]
             data = (data if kept.size == LANES else data[:, kept]).T.copy()
             if upper:

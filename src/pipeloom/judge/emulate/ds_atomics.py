@@ -16,8 +16,8 @@ from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.ds import (
     UNWRITTEN_LDS,
+    addressed,
     data_row,
-    lds_footprint,
     lds_touches,
     race_cause,
     report_race,
@@ -71,7 +71,7 @@ def build(instruction: Decoded) -> MicroOp | None:
         group = wave.group
         lds = group.lds
         number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=True)
-        piece = lds_footprint(wave, instruction, address_row, offset, size, "updates")
+        piece = addressed(wave, instruction, address_row, offset, size, "updates")
         lanes = piece.lanes
         racing = lds.record_atomic(number, wave.barriers, piece)
         if racing:

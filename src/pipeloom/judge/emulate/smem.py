@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeloom.judge.emulate.addressing import reach
 from pipeloom.judge.emulate.atomic_ops import atomic_operation
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.global_memory import Addresses, Extent, load_words, store_words
+from pipeloom.judge.emulate.global_memory import Extent, Spread, load_words, store_words
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
-from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import EXEC, register_bits
@@ -93,15 +93,12 @@ def _locate(instruction: Decoded, buffered: bool, words: int) -> tuple[_Locate, 
 
 
 def _reach(
-    wave: Wave, instruction: Decoded, address: int, size: int, verb: str
-) -> tuple[list[Extent], Addresses]:
-    """The buffer that holds these bytes; a finding where none does."""
-    addresses = np.array([address], np.int64)
-    extents, outside = wave.group.memory.split(addresses, size)
-    if outside.size:
-        message = f"{verb} {size} bytes at {wave.group.memory.describe(address)}"
-        wave.group.report(DefectKind.OUT_OF_BOUNDS, wave, instruction, message)
-    return extents, addresses
+    wave: Wave, instruction: Decoded, place: _Dwords, effect: Effect
+) -> tuple[list[Extent], tuple[LaneAccess, ...]]:
+    """The buffer that holds these bytes, a finding where none does; and what is touched."""
+    addresses, size = np.array([place.address], np.int64), 4 * place.kept
+    extents = reach(wave, instruction, 0, Spread(addresses), size, effect.value)
+    return extents, (LaneAccess(AddressSpace.GLOBAL, effect, _FIRST_LANE, addresses, size),)
 
 
 def _check_target(instruction: Decoded, target: int) -> None:
@@ -119,10 +116,7 @@ def _load(instruction: Decoded, locate: _Locate, reads: int, words: int) -> Micr
         kept = place.kept
         touches: tuple[LaneAccess, ...] = ()
         if kept:
-            extents, addresses = _reach(wave, instruction, place.address, 4 * kept, "reads")
-            touches = (
-                LaneAccess(AddressSpace.GLOBAL, Effect.READ, _FIRST_LANE, addresses, 4 * kept),
-            )
+            extents, touches = _reach(wave, instruction, place, Effect.READ)
 
         def land() -> None:
             data = load_words(extents, 1, kept)[0].tolist() if kept else []
@@ -145,8 +139,7 @@ def _store(instruction: Decoded, locate: _Locate, reads: int, words: int) -> Mic
             wave.group.issue(wave, Pending(instruction, WaitQueue.SMEM, lambda: None))
             return
         data = np.array([wave.s[source : source + kept]], np.uint32)
-        extents, addresses = _reach(wave, instruction, place.address, 4 * kept, "writes")
-        touches = (LaneAccess(AddressSpace.GLOBAL, Effect.WRITE, _FIRST_LANE, addresses, 4 * kept),)
+        extents, touches = _reach(wave, instruction, place, Effect.WRITE)
         wave.group.issue(
             wave,
             Pending(
@@ -180,10 +173,7 @@ def _atomic(instruction: Decoded, kind: str, buffered: bool) -> MicroOp:
         touches: tuple[LaneAccess, ...] = ()
         extents: list[Extent] = []
         if place.kept == words:
-            extents, addresses = _reach(wave, instruction, place.address, 4 * words, "updates")
-            touches = (
-                LaneAccess(AddressSpace.GLOBAL, Effect.UPDATE, _FIRST_LANE, addresses, 4 * words),
-            )
+            extents, touches = _reach(wave, instruction, place, Effect.UPDATE)
 
         def land() -> None:
             old = 0

@@ -21,21 +21,20 @@ from pipeloom.judge.emulate.addressing import (
     buffer_address,
     global_address,
     merged_half,
+    reach,
 )
 from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.ds import lds_touches, report_race
+from pipeloom.judge.emulate.ds import lds_footprint, lds_touches, report_race
 from pipeloom.judge.emulate.global_memory import (
-    Addresses,
     Spread,
     load_octets,
     load_words,
     store_octets,
     store_words,
 )
-from pipeloom.judge.emulate.lds_shadow import SOURCE, Footprint
+from pipeloom.judge.emulate.lds_shadow import SOURCE
 from pipeloom.judge.emulate.observe import Effect
-from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import (
@@ -119,30 +118,15 @@ def _flat(step: MicroOp) -> MicroOp:
     return replace(step, run=run)
 
 
-def _report_outside(
-    wave: Wave, instruction: Decoded, outside: Addresses, size: int, verb: str
-) -> None:
-    where = wave.group.memory.describe(int(outside[0]))
-    wave.group.report(
-        DefectKind.OUT_OF_BOUNDS,
-        wave,
-        instruction,
-        f"{verb} {size} bytes at {where} in {outside.size} lanes",
-    )
-
-
 def _fetch(
     wave: Wave, instruction: Decoded, transfer: Transfer, target: Reached
 ) -> Callable[[], Words]:
     """Check bounds now; return what reads the data when called: one row per accessing lane."""
-    memory = wave.group.memory
     count, words, size = target.lanes.size, transfer.words, transfer.size
     clipped = target.clipped
     if clipped is not None:
         return _fetch_clipped(wave, instruction, transfer, target, clipped)
-    extents, outside = memory.reach(target.base, target.spread, size)
-    if outside.size:
-        _report_outside(wave, instruction, outside, size, "reads")
+    extents = reach(wave, instruction, target.base, target.spread, size, "reads")
     if size >= 4:
         return lambda: load_words(extents, count, words)
     shift = 32 - 8 * size
@@ -235,14 +219,11 @@ def _store(
             for i in range(words):
                 inside = ~target.clipped[:, i]
                 column = np.ascontiguousarray(data[inside, i : i + 1])
-                extents, outside = group.memory.split(target.addresses[inside] + 4 * i, 4)
-                if outside.size:
-                    _report_outside(wave, instruction, outside, 4, "writes")
+                places = Spread(target.addresses[inside] + 4 * i)
+                extents = reach(wave, instruction, 0, places, 4, "writes")
                 writes.append(partial(store_words, extents, column))
         else:
-            extents, outside = group.memory.reach(target.base, target.spread, size)
-            if outside.size:
-                _report_outside(wave, instruction, outside, size, "writes")
+            extents = reach(wave, instruction, target.base, target.spread, size, "writes")
             if size >= 4:
                 writes.append(partial(store_words, extents, data))
             else:
@@ -301,7 +282,9 @@ def _load_to_lds(instruction: Decoded, transfer: Transfer, locate: Locate, reads
         active = target.active
         base = (wave.s[M0] & _LDS_DMA_MASK) + offset
         number = lds.begin(wave.index, WaitQueue.VM, instruction, writes=True)
-        piece = _lds_places(wave, instruction, base, size)
+        piece = lds_footprint(
+            wave, instruction, lambda lanes: base + lanes * size, (base, 0), size, "writes"
+        )
         whole = target.lanes.size == piece.lanes.size == active.size
 
         def source() -> Words | None:
@@ -336,26 +319,3 @@ def _load_to_lds(instruction: Decoded, transfer: Transfer, locate: Locate, reads
         group.issue(wave, Pending(instruction, WaitQueue.VM, land, access=number, touches=touches))
 
     return MicroOp(instruction, run, reads | 1 << M0)
-
-
-def _lds_places(wave: Wave, instruction: Decoded, base: int, size: int) -> Footprint:
-    """``size`` bytes for each active lane from ``base``; what falls outside LDS is reported."""
-    lds = wave.group.lds
-    key = (base, wave.exec_mask, 0, size)
-    known = lds.footprints.get(key)
-    if known is not None:
-        return known
-    lanes = wave.lane_numbers()
-    places = base + lanes * size
-    inside = (places >= 0) & (places <= lds.size - size)
-    if inside.all():
-        return lds.footprint(places, lanes, size, key)
-    worst = int(places[~inside][0])
-    wave.group.report(
-        DefectKind.OUT_OF_BOUNDS,
-        wave,
-        instruction,
-        f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes "
-        "(its launch may add dynamic_lds)",
-    )
-    return lds.footprint(places[inside], lanes[inside], size)
