@@ -135,7 +135,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.staged",
     ),
     "reference.staged": ("errors", "machine", "program", "reference.geometry"),
-    "cms": ("errors", "machine", "program"),
+    "cms": ("errors", "plain", "machine", "program"),
     "judge.happens_before": (),
     "judge.verify": (
         *("errors", "checks", "collecting", "plain", "notebook", "program", "machine"),

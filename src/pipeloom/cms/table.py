@@ -12,12 +12,13 @@ Entries are what a person wrote; ``order`` gives them as the instructions of one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import BF16, F32, FP8, FP16, DType
+from pipeloom.plain import from_plain
 
 KINDS = (
     "SYNC", "SNOP", "LCC", "GRIncA", "GRIncB", "GRA", "GRB", "LRSA", "LRSB", "LWSA", "LWSB",
@@ -56,6 +57,7 @@ class Table:
     mi: tuple[int, int, int]
     wave_group: tuple[int, int]
     wave_tile: tuple[int, int]
+    slot_order: str = "table"
     num_code_paths: int
     num_mfma: int
     schedule: Mapping[str, tuple[tuple[int, ...], ...]]
@@ -67,7 +69,6 @@ class Table:
     mfma_reorder: tuple[int, ...] = ()
     flags: frozenset[str] = frozenset()
     lds_buffers: int = 2
-    slot_order: str = "table"
     commit: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -115,133 +116,72 @@ class Table:
         flags = dict.fromkeys(sorted(self.flags), True)
         schedule = {kind: [list(one) for one in all_] for kind, all_ in self.schedule.items()}
         special = {"schedule": schedule, "sync": sync, "flags": flags}
-        values = {name: special.get(name, getattr(self, name)) for name in _READERS}
+        values = {
+            name: special.get(name, getattr(self, name)) for name in (f.name for f in fields(self))
+        }
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 def read_table(data: Mapping[str, Any]) -> Table:
-    """The table of a JSON record."""
-    needed = [name for name in _READERS if name not in _OPTIONAL]
-    absent = [name for name in needed if name not in data]
+    """The table of a JSON record; what else that holds is not looked at."""
+    names = [f.name for f in fields(Table)]
+    absent = [name for name in names if name not in (*_OPTIONAL, *data)]
     if absent:
-        raise _wrong(absent[0], "is missing", "a table has " + ", ".join(needed))
-    read = {name: reader(data[name], name) for name, reader in _READERS.items() if name in data}
-    slots = (*read["schedule"].get("SYNC", ()), ())[0]
-    for entry, slot in zip(data["sync"], slots, strict=False):
-        if entry.get("index", slot) != slot:
-            index = entry["index"]
+        raise _wrong(absent[0], "is missing", "a table has " + ", ".join(names))
+    record = {name: _whole(data[name]) for name in names if name in data}
+    flags = record.pop("flags")
+    if not isinstance(flags, Mapping) or not all(type(on) is bool for on in flags.values()):
+        raise _wrong("flags", f"is {flags!r}", "give names with true or false, in braces")
+    if isinstance(record["mi"], list):
+        record["mi"] = record["mi"][:3]  # an MFMA's shape may have more behind M, N and K
+    if isinstance(record["sync"], list):
+        record["sync"] = [_entry(one) for one in record["sync"]]
+    record |= {name: str(record[name]) for name in ("id", "commit") if name in record}
+    table = from_plain(Table, record, name="a table")
+    for one, slot in zip(data["sync"], table.slots("SYNC", 0), strict=False):
+        if one.get("index", slot) != slot:
+            index = one["index"]
             raise _wrong("sync", f"has index {index!r}", f"SYNC has {slot} there: make them agree")
-    return Table(**read)
+    return replace(table, flags=frozenset(name for name, on in flags.items() if on))
+
+
+def _whole(value: Any) -> Any:
+    """With whole numbers as such: some records have 17.0."""
+    if isinstance(value, list | tuple):
+        return [_whole(one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _whole(one) for key, one in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _entry(value: Any) -> Any:
+    """What an entry of SYNC does; a barrier waits for nothing else."""
+    if not isinstance(value, Mapping):
+        return value
+    names = ("barrier",) if value.get("barrier") else ("barrier", "dscnt", "vlcnt")
+    return {name: value[name] for name in names if name in value}
+
+
+_OPTIONAL = ("snop", "lds_buffers", "commit")
+"""What a record may leave out."""
 
 
 def _wrong(field: str, what: str, hint: str) -> SpecError:
     return SpecError(f"not a table: {field} {what}", hint=hint, field=field)
 
 
-def _number(value: Any, field: str, least: int = 0) -> int:
-    """A whole number; 17.0 is one, as some records have it."""
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if not whole or isinstance(value, bool) or value < least:
-        raise _wrong(field, f"has {value!r}", f"use a whole number of at least {least}")
-    return int(value)
-
-
-def _numbers(value: Any, field: str, count: int | None = None, least: int = 0) -> tuple[int, ...]:
-    numbers = tuple(_number(one, field, least) for one in _list(value, field))
-    if count is not None and len(numbers) != count:
-        raise _wrong(field, f"has {len(numbers)} numbers", f"give {count}")
-    return numbers
-
-
-def _list(value: Any, field: str) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise _wrong(field, f"is {value!r}", "give a list")
-    return value
-
-
-def _mapping(value: Any, field: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _wrong(field, f"has {value!r}", "give names with their values, in braces")
-    return value
-
-
-def _flag(value: Any, field: str) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(field, f"has {value!r}", "use true or false")
-    return value
-
-
-def _text(value: Any, field: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong(field, f"is {value!r}", "give a name, in quotes")
-    return value
-
-
-def _name(value: Any, field: str) -> str:
-    return str(value)
-
-
-def _shape(value: Any, field: str) -> tuple[int, ...]:
-    """M, N and K; an MFMA's may have more behind them."""
-    return _numbers(_list(value, field)[:3] if field == "mi" else value, field, 3, least=1)
-
-
-def _pair(value: Any, field: str) -> tuple[int, ...]:
-    return _numbers(value, field, 2, least=1)
-
-
-def _schedule(value: Any, field: str) -> dict[str, tuple[tuple[int, ...], ...]]:
-    return {
-        kind: tuple(_numbers(one, kind, least=-1) for one in _list(lists, kind))
-        for kind, lists in _mapping(value, field).items()
-    }
-
-
-def _entries(value: Any, field: str) -> tuple[SyncEntry, ...]:
-    return tuple(_entry(_mapping(entry, field), field) for entry in _list(value, field))
-
-
-def _entry(entry: Mapping[str, Any], field: str) -> SyncEntry:
-    if _flag(entry.get("barrier", False), field):
-        return SyncEntry(barrier=True)
-    dscnt, vlcnt = (_number(entry.get(name, -1), field, -1) for name in ("dscnt", "vlcnt"))
-    return SyncEntry(dscnt=dscnt, vlcnt=vlcnt)
-
-
-def _flags(value: Any, field: str) -> frozenset[str]:
-    return frozenset(name for name, one in _mapping(value, field).items() if _flag(one, field))
-
-
-_READERS: Mapping[str, Callable[[Any, str], Any]] = {
-    "id": _name,
-    "tile": _shape,
-    "layout": _text,
-    "dtype": _text,
-    "mi": _shape,
-    "wave_group": _pair,
-    "wave_tile": _pair,
-    "slot_order": _text,
-    "num_code_paths": _number,
-    "num_mfma": _number,
-    "schedule": _schedule,
-    "sync": _entries,
-    "snop": _numbers,
-    "nglshift": _number,
-    "nllshift": _number,
-    "nll_zero_dscnt": _flag,
-    "mfma_reorder": _numbers,
-    "flags": _flags,
-    "lds_buffers": _number,
-    "commit": _name,
-}
-"""What a record has, in its order, and how each is read."""
-_OPTIONAL = ("snop", "lds_buffers", "commit")
-
-
 def _check(table: Table) -> None:
     def broken(what: str, hint: str, field: str) -> SpecError:
         return SpecError(f"table {table.id}: {what}", hint=hint, field=field)
 
+    for name in ("tile", "mi", "wave_group", "wave_tile"):
+        if min(getattr(table, name)) < 1:
+            raise broken(f"{name} {getattr(table, name)}", "use numbers of at least 1", name)
+    for name in ("nglshift", "nllshift"):
+        if getattr(table, name) < 0:
+            raise broken(f"{name} {getattr(table, name)}", "use 0 or more", name)
+    if any(min(one.dscnt, one.vlcnt) < -1 for one in table.sync):
+        raise broken("a wait for less than nothing", "use counts of 0 or more, or -1", "sync")
     waves = table.wave_group[0] * table.wave_group[1]
     for axis in (0, 1):
         rows = table.wave_tile[axis] * table.mi[axis] * table.wave_group[axis]
