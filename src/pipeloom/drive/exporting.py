@@ -14,11 +14,10 @@ from pipeloom.cms import (
     lift_table,
     unlike_a_table,
 )
+from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.loops import LoopSource
 from pipeloom.drive.opening import Opened
-from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.verify import Verdict, verify
-from pipeloom.program import Program
 
 TRIPS = 8
 
@@ -55,15 +54,8 @@ def export(opened: Opened, name: str | None = None) -> Exported:
     return Exported(
         table=table,
         verdict=verify(lifted),
-        cycles=steady_cycles(lifted),
-        program_cycles=steady_cycles(program),
+        cycles=steady_cycles(lifted, TRIPS),
+        program_cycles=steady_cycles(program, TRIPS),
         placed="" if given else unlike_a_table(program),
         left_out=left_out(program.meaning),
     )
-
-
-def steady_cycles(program: Program) -> float:
-    """Modelled cycles of one K tile."""
-    least = program.iterations.at(program.min_trips)
-    trace = simulate(program, iterations=least + TRIPS * program.step)
-    return trace.steady_cycles_per_iteration / program.step

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pipeloom.machine.dtypes import F32, DType
 from pipeloom.machine.target import LOAD_BYTES
@@ -83,18 +84,33 @@ def with_two_operands(
     return _Staged(program, geometry, dtype, out).program()
 
 
+class _Side(NamedTuple):
+    """One of the two operands; ``along`` waves share out its rows for the sums."""
+
+    name: str
+    dim: str
+    rows: int
+    along: int
+    loads: int
+    reads: int
+
+
 class _Staged:
     def __init__(
         self, program: Program, geometry: KernelGeometry, dtype: DType, out: DType
     ) -> None:
         self.source, self.geometry, self.dtype, self.out = program, geometry, dtype, out
-        (self.both,) = (node.name for node in program.meaning.inputs)
-        self.steps = program.meaning[self.both].type.shape[0]
-        self.rows = {"A": geometry.BM, "B": geometry.BN}
-        self.along = {"A": "m", "B": "n"}
+        (both,) = program.meaning.inputs
+        self.both, self.steps = both.name, both.type.shape[0]
         self.waves = range(program.waves)
+        shape, (m, n) = geometry, WAVE_GRID
+        self.sides = (
+            _Side("A", "m", shape.BM, m, shape.vm_per_load_a, shape.lgkm_per_load_a),
+            _Side("B", "n", shape.BN, n, shape.vm_per_load_b, shape.lgkm_per_load_b),
+        )
 
     def program(self) -> Program:
+        shape = self.geometry
         groups = tuple(
             Group(
                 group.waves,
@@ -105,127 +121,97 @@ class _Staged:
             )
             for group in self.source.groups
         )
-        resources = tuple(new for old in self.source.resources for new in self._resource(old))
-        return replace(self.source, meaning=self._meaning(), resources=resources, groups=groups)
-
-    # --- what there is ----------------------------------------------------------------------------
-
-    def _type(self, operand: str, rows: int, depth: int) -> TileType:
-        return TileType((self.along[operand], "k"), (rows, depth), self.dtype)
-
-    def _meaning(self) -> Meaning:
-        shape = self.geometry
         streams = [
-            Node(name=x, kind=NodeKind.STREAM, type=self._type(x, rows, shape.BK))
-            for x, rows in self.rows.items()
+            Node(name=side.name, kind=NodeKind.STREAM, type=self._type(side)) for side in self.sides
         ]
         sums = TileType(("m", "n"), (shape.BM, shape.BN), F32)
-        return summed_meaning(self.source.meaning.name, streams, sums, self.out)
+        return replace(
+            self.source,
+            meaning=summed_meaning(self.source.meaning.name, streams, sums, self.out),
+            resources=tuple(new for old in self.source.resources for new in self._resource(old)),
+            groups=groups,
+        )
+
+    def _type(self, side: _Side, cut: int = 1, steps: int = 1) -> TileType:
+        sizes = (side.rows // cut, self.geometry.BK // steps)
+        return TileType((side.dim, "k"), sizes, self.dtype)
 
     def _resource(self, resource: Resource) -> Iterable[Resource]:
-        shape = self.geometry
+        """Both parts of it: of LDS, of staging registers with a K tile, of a K step's fragment."""
+        shape, (m, n) = self.geometry, WAVE_GRID
         if resource.name == SUMS:
-            sizes = (shape.BM // WAVE_GRID[0], shape.BN // WAVE_GRID[1])
-            held = TileType(("m", "n"), sizes, F32)
-            yield replace(resource, type=held, layout=matrix_layout(shape, sums=True))
-            return
-        for x in self.rows:
-            yield replace(
+            held = TileType(("m", "n"), (shape.BM // m, shape.BN // n), F32)
+            return [replace(resource, type=held, layout=matrix_layout(shape, sums=True))]
+        steps, layout = 1, None
+        cuts = [1 for _ in self.sides]
+        if resource.name.startswith(self.both):
+            cuts, steps = [side.along for side in self.sides], self.steps
+            layout = matrix_layout(shape, sums=False)
+        elif resource.space is not Space.LDS:
+            cuts = [len(self.waves) for _ in self.sides]
+            layout = Layout("lanes", (("vector", LOAD_BYTES * 8 // self.dtype.bits),))
+        return [
+            replace(
                 resource,
-                name=self._name(resource.name, x),
-                type=self._resource_type(resource, x),
-                layout=self._layout(resource),
+                name=self._name(resource.name, side),
+                type=self._type(side, cut, steps),
+                layout=layout,
             )
+            for side, cut in zip(self.sides, cuts, strict=True)
+        ]
 
-    def _resource_type(self, resource: Resource, operand: str) -> TileType:
-        rows, depth = self.rows[operand], self.geometry.BK
-        if resource.space is Space.LDS:
-            return self._type(operand, rows, depth)
-        if self._is_staging(resource):
-            return self._type(operand, rows // len(self.waves), depth)
-        share = WAVE_GRID[0] if operand == "A" else WAVE_GRID[1]
-        return self._type(operand, rows // share, depth // self.steps)
-
-    def _layout(self, resource: Resource) -> Layout | None:
-        if resource.space is Space.LDS:
-            return None
-        if self._is_staging(resource):
-            return Layout("lanes", (("vector", LOAD_BYTES * 8 // self.dtype.bits),))
-        return matrix_layout(self.geometry, sums=False)
-
-    def _is_staging(self, resource: Resource) -> bool:
-        """Holds a K tile, where a fragment holds a K step."""
-        return not resource.name.startswith(self.both)
-
-    def _name(self, name: str, operand: str) -> str:
+    def _name(self, name: str, side: _Side) -> str:
         """``A0`` of ``AB0``, ``A staging0`` of ``staging0``."""
-        return name.replace(self.both, operand) if self.both in name else f"{operand} {name}"
+        return name.replace(self.both, side.name) if self.both in name else f"{side.name} {name}"
 
     # --- steps ------------------------------------------------------------------------------------
 
     def _step(self, step: Step) -> Iterable[Step]:
         if not isinstance(step, Work):
-            yield step
-            return
+            return (step,)
         if step.node == self.both:
-            for operand in self.rows:
-                yield self._copy(step, operand)
-            return
-        boxes = tuple((self._share("A", w), self._share("B", w)) for w in self.waves)
+            return [self._copy(step, side) for side in self.sides]
+        boxes = tuple(zip(*(self._shares(side) for side in self.sides), strict=True))
         if step.is_copy:
-            yield replace(step, parts=boxes, writes=(Access("out", boxes),))
-            return
+            return (replace(step, parts=boxes, writes=(Access("out", boxes),)),)
         (register,) = step.reads
-        deep = self._depth(step.parts[0][0])
-        yield replace(
-            step,
-            reads=tuple(Access(self._name(register.resource, x)) for x in self.rows),
-            parts=tuple((*box, deep) for box in boxes),
-        )
+        reads = tuple(Access(self._name(register.resource, side)) for side in self.sides)
+        deep = self._depth(step)
+        return (replace(step, reads=reads, parts=tuple((*box, deep) for box in boxes)),)
 
-    def _copy(self, step: Work, operand: str) -> Work:
+    def _copy(self, step: Work, side: _Side) -> Work:
         (read,), (write,) = step.reads, step.writes
-        from_lds = read.resource.startswith("LDS")
-        deep = self._depth(step.parts[0][0])
-        part = self._share if from_lds else self._run
-        boxes: tuple[Box, ...] = tuple((part(operand, w), deep) for w in self.waves)
-        shape = self.geometry
-        loads, reads = {
-            "A": (shape.vm_per_load_a, shape.lgkm_per_load_a),
-            "B": (shape.vm_per_load_b, shape.lgkm_per_load_b),
-        }[operand]
-        entries = reads if from_lds else loads
-        label = step.label.replace(self.both, operand)
+        from_lds, deep = read.resource.startswith("LDS"), self._depth(step)
+        rows = self._shares(side) if from_lds else self._cut(side, len(self.waves), self.waves)
+        boxes: tuple[Box, ...] = tuple((part, deep) for part in rows)
+        entries = side.reads if from_lds else side.loads
+        label = step.label.replace(self.both, side.name)
         return replace(
             step,
-            node=operand,
-            label=label if label != step.label else f"{step.label} {operand}",
-            reads=(self._access(read, operand, boxes),),
-            writes=(self._access(write, operand, boxes),),
+            node=side.name,
+            label=label if label != step.label else f"{step.label} {side.name}",
+            reads=(self._access(read, side, boxes),),
+            writes=(self._access(write, side, boxes),),
             parts=boxes,
             entries=entries,
             issues=tuple(replace(i, count=entries if i.bytes else i.count) for i in step.issues),
         )
 
-    def _access(self, access: Access, operand: str, boxes: Sequence[Box]) -> Access:
+    def _access(self, access: Access, side: _Side, boxes: tuple[Box, ...]) -> Access:
         """Memory and LDS by boxes; registers whole."""
-        memory = access.resource == self.both
-        name = operand if memory else self._name(access.resource, operand)
-        boxed = memory or access.resource.startswith("LDS")
-        return replace(access, resource=name, boxes=tuple(boxes) if boxed else (), shared=False)
+        boxed = access.resource == self.both or access.resource.startswith("LDS")
+        name = self._name(access.resource, side)
+        return replace(access, resource=name, boxes=boxes if boxed else (), shared=False)
 
-    def _depth(self, steps: Range) -> Range:
-        size = self.geometry.BK // self.steps
-        return steps[0] * size, steps[1] * size
+    def _depth(self, step: Work) -> Range:
+        (first, last), size = step.parts[0][0], self.geometry.BK // self.steps
+        return first * size, last * size
 
-    def _run(self, operand: str, wave: int) -> Range:
-        """The rows that a wave brings to LDS."""
-        size = self.rows[operand] // len(self.waves)
-        return wave * size, (wave + 1) * size
+    def _shares(self, side: _Side) -> list[Range]:
+        """The rows or columns of each wave's sums."""
+        places = (divmod(wave, WAVE_GRID[1])[side.dim == "n"] for wave in self.waves)
+        return self._cut(side, side.along, places)
 
-    def _share(self, operand: str, wave: int) -> Range:
-        """The rows or columns of a wave's sums."""
-        along_n = WAVE_GRID[1]
-        place = wave // along_n if operand == "A" else wave % along_n
-        size = self.rows[operand] // (WAVE_GRID[0] if operand == "A" else along_n)
-        return place * size, (place + 1) * size
+    def _cut(self, side: _Side, count: int, places: Iterable[int]) -> list[Range]:
+        size = side.rows // count
+        return [(place * size, (place + 1) * size) for place in places]

@@ -16,7 +16,15 @@ from pipeloom.judge.simulate.instruction import Kind, Track
 from pipeloom.judge.simulate.trace import Cause, LoopPhase, Trace
 from pipeloom.program import Program
 from pipeloom.show.data_flow import LdsUse, lds_lanes, touches
-from pipeloom.show.segments import Rows, Segment, retired_by, row_of, segment_of_event, segments
+from pipeloom.show.segments import (
+    Rows,
+    Segment,
+    retired_by,
+    row_of,
+    segment_of_event,
+    segments,
+    shares,
+)
 
 DEPTH_BUCKETS = 1200
 _KINDS = {Track.MATRIX: 0, Track.VALU: 6, Track.LDS: 1, Track.GLOBAL: 2, Track.SCALAR: 5}
@@ -212,10 +220,13 @@ def _depth(trace: Trace) -> dict[str, Any]:
     lds, loads = [0.0] * buckets, [0.0] * buckets
     for event in trace.events:
         instruction = trace.instruction(event)
-        if instruction.kind in issue_costs.LDS_KINDS:
-            _add(lds, step, event.start, event.done, 1.0)
-        elif instruction.kind in issue_costs.LOAD_KINDS:
-            _add(loads, step, event.start, event.done, instruction.bytes / 1024)
+        row, amount = lds, 1.0
+        if instruction.kind in issue_costs.LOAD_KINDS:
+            row, amount = loads, instruction.bytes / 1024
+        elif instruction.kind not in issue_costs.LDS_KINDS:
+            continue
+        for bucket, covered in shares(event.start, event.done, 0, step, buckets):
+            row[bucket] += amount * (covered / step)
     return {
         "step": step,
         "lds": [round(d, 1) for d in lds],
@@ -243,13 +254,6 @@ def _live(trace: Trace, step: int, buckets: int) -> list[int]:
             most[bucket] = held
         held = last.get(bucket, held)
     return most
-
-
-def _add(buckets: list[float], step: int, start: int, done: int, amount: float) -> None:
-    for bucket in range(start // step, min(-(-done // step), len(buckets))):
-        left = bucket * step
-        share = (min(done, left + step) - max(start, left)) / step
-        buckets[bucket] += amount * share
 
 
 def _buffer_rows(found: Sequence[Segment], touched: Sequence[LdsUse | None]) -> list[list[int]]:

@@ -70,6 +70,18 @@ class Segment:
     events: tuple[int, ...]
 
 
+def shares(
+    start: float, stop: float, begin: float, step: float, count: int
+) -> Iterator[tuple[int, float]]:
+    """The buckets of ``step`` cycles from ``begin`` on that a span meets, and how much of each."""
+    low, high = max(start, begin), min(stop, begin + count * step)
+    for bucket in range(int((low - begin) / step), count if low < high else 0):
+        left = begin + bucket * step
+        if left >= high:
+            return
+        yield bucket, min(high, left + step) - max(low, left)
+
+
 def segments(trace: Trace) -> tuple[Segment, ...]:
     """Every segment, wave by wave, in program order."""
     return tuple(

@@ -18,7 +18,7 @@ from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase, StallRow, Trace
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, no_loop_text
-from pipeloom.show.segments import StepStall, stalls_by_step
+from pipeloom.show.segments import StepStall, shares, stalls_by_step
 from pipeloom.show.step_rows import listing, main_loop, pace
 
 TIMELINE_ITERATIONS = 2
@@ -228,14 +228,7 @@ def _dominant(spans: Sequence[Span], begin: int, end: int, step: float) -> list[
     """For each bucket the cell that covers most of it; a dot where nothing does."""
     buckets: list[dict[Cell, float]] = [{} for _ in range(round((end - begin) / step))]
     for start, stop, cell in spans:
-        low, high = max(start, begin), min(stop, end)
-        if low >= high:
-            continue
-        for index in range(int((low - begin) / step), len(buckets)):
-            left = begin + index * step
-            if left >= high:
-                break
-            covered = min(high, left + step) - max(low, left)
+        for index, covered in shares(start, min(stop, end), begin, step, len(buckets)):
             buckets[index][cell] = buckets[index].get(cell, 0.0) + covered
     empty: Cell = (".", "bright_black")
     return [max(b, key=lambda cell: b[cell]) if b else empty for b in buckets]
@@ -268,12 +261,8 @@ def _depth(
     for event in trace.events:
         if trace.instruction(event).kind not in kinds:
             continue
-        low, high = max(event.start, begin), min(event.done, end)
-        for index in range(int((low - begin) / step), count):
-            left = begin + index * step
-            if left >= high:
-                break
-            depth[index] += (min(high, left + step) - max(low, left)) / step
+        for index, covered in shares(event.start, min(event.done, end), begin, step, count):
+            depth[index] += covered / step
     most = max(depth, default=0.0)
     top = most or 1.0
     cells = [(" 123456789"[min(round(9 * d / top), 9)] if d else ".", style) for d in depth]
