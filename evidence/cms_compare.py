@@ -23,8 +23,8 @@ from pipeloom import ScheduleError
 from pipeloom.cms import export_table, lift_table, read_table
 from pipeloom.cms.lift import WAVES
 from pipeloom.declare.kernels import gemm
-from pipeloom.drive.deriving import derive
-from pipeloom.drive.exporting import TRIPS, steady_cycles
+from pipeloom.drive.deriving import derive, steady_cycles
+from pipeloom.drive.exporting import TRIPS
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import simulate_emitted
@@ -74,7 +74,7 @@ def derived(tile: tuple[int, int, int], dtype: str) -> Found | str:
         unit=found.unit,
         verdict=emitted.status.name,
         seconds=seconds,
-        table_cycles=steady_cycles(table),
+        table_cycles=steady_cycles(table, TRIPS),
         table_verdict=verify(table).status.name,
     )
 
@@ -90,7 +90,7 @@ def main() -> None:
         if sys.argv[1:] and not any(name in record["id"] for name in sys.argv[1:]):
             continue
         table = read_table(record)
-        hand = steady_cycles(lift_table(table))
+        hand = steady_cycles(lift_table(table), TRIPS)
         found = derived(table.tile, table.dtype)
         row = f"| {table.id} | {hand:.0f} |"
         if isinstance(found, str):

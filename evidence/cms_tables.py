@@ -20,7 +20,8 @@ from typing import Any
 from evidence.cms_loops import shared_file
 from pipeloom.cms import lift_table, read_table
 from pipeloom.cms.table import Table
-from pipeloom.drive.exporting import steady_cycles
+from pipeloom.drive.deriving import steady_cycles
+from pipeloom.drive.exporting import TRIPS
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.target import Traffic
 from pipeloom.program.program import Program
@@ -57,7 +58,7 @@ def verdicts(names: list[str]) -> None:
             continue
         table = read_table(record)
         program = lift_table(table)
-        cycles = steady_cycles(program)
+        cycles = steady_cycles(program, TRIPS)
         print(_line(f"{table.id} {cycles:.0f}", program, _judge(table, program)), flush=True)
 
 

@@ -19,6 +19,7 @@ from pipeloom.show.segments import (
     retired_by,
     segment_of_event,
     segments,
+    shares,
     stalls_by_step,
 )
 from pipeloom.show.step_rows import listing
@@ -144,3 +145,14 @@ def test_stalls_name_the_waves_where_others_do_other_work() -> None:
     assert (rows[1].where, rows[1].label) == ("steady[6] of waves 1-4", "barrier")
     assert rows[1].waited_for == "wave 0"
     assert (rows[4].where, rows[4].waited_for) == ("steady[2] of wave 0", "fetch B")
+
+
+@pytest.mark.parametrize("span", [(3, 3), (0, 7), (7, 19), (11, 12), (-4, 40), (-9, 2), (35, 50)])
+def test_a_span_is_shared_out_to_the_buckets_that_it_meets(span: tuple[int, int]) -> None:
+    begin, step, count = 2, 2.5, 12
+    found = dict(shares(*span, begin, step, count))
+    for bucket in range(count):
+        left = begin + bucket * step
+        covered = max(min(span[1], left + step) - max(span[0], left), 0)
+        assert found.pop(bucket, 0) == covered
+    assert not found

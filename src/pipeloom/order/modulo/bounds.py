@@ -10,11 +10,10 @@ average, and the peak is no less. Likewise a channel needs ``ceil(least lifetime
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.order.modulo.longest_paths import NO_PATH, TimedGraph
-from pipeloom.order.modulo.parts import Edge, Reader
+from pipeloom.order.modulo.parts import Channel, Edge, Value
 from pipeloom.order.modulo.problem import ModuloProblem
 
 
@@ -93,8 +92,7 @@ def enough_ii(problem: ModuloProblem) -> int:
     the schedule valid: what crosses the gap has slack to lose, and nothing lives only inside it.
     """
     uses = [use for op in problem.ops for use in op.uses]
-    readers = [reader for value in problem.values for reader in value.readers]
-    readers += [reader for channel in problem.channels for reader in channel.readers]
+    readers = [reader for held in problem.lifetimes for reader in held.readers]
     distance = max([edge.distance for edge in problem.edges] + [r.distance for r in readers] + [0])
     latency = max([abs(edge.latency) for edge in problem.edges] + [0])
     hold = max([use.offset + use.occupancy for use in uses] + [r.hold for r in readers] + [0])
@@ -110,28 +108,26 @@ def exceeds_budget(problem: ModuloProblem, timed: TimedGraph, ii: int) -> str | 
     budget = problem.budget
     reach: dict[int, list[int]] = {}
 
-    def least_life(op: int, readers: Sequence[Reader], delay: int) -> int:
-        if op not in reach:
-            reach[op] = timed.longest_from(op)
+    def least_life(held: Value | Channel) -> int:
+        for op in held.fills:
+            if op not in reach:
+                reach[op] = timed.longest_from(op)
         ends = [
-            reach[op][r.op] + r.distance * ii + r.hold - delay
-            for r in readers
+            reach[op][r.op] + r.distance * ii + r.hold - held.delay
+            for op in held.fills
+            for r in held.readers
             if reach[op][r.op] > NO_PATH
         ]
         return max([0, *ends])
 
     if budget.registers is not None:
-        cycles = sum(
-            value.registers * least_life(value.op, value.readers, value.delay)
-            for value in problem.values
-        )
+        cycles = sum(value.registers * least_life(value) for value in problem.values)
         if cycles > budget.registers * ii:
             return "registers"
     if budget.lds_bytes is not None:
         held = 0
         for channel in problem.channels:
-            life = max(least_life(op, channel.readers, 0) for op in channel.fills)
-            held += channel.bytes * max(1, -(-life // ii))
+            held += channel.bytes * max(1, -(-least_life(channel) // ii))
         if held > budget.lds_bytes:
             return "LDS"
     if budget.stages is not None:

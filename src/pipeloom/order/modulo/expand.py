@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from math import lcm
 
 from pipeloom.errors import ConfigError, OrderError
-from pipeloom.order.modulo.measure import channel_lifetime, copies, normalised, value_lifetime
-from pipeloom.order.modulo.parts import Reader
+from pipeloom.order.modulo.measure import copies, lifetime, normalised
+from pipeloom.order.modulo.parts import Channel, Value
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.validity import check_modulo
 
@@ -103,10 +103,9 @@ def expand_modulo(problem: ModuloProblem, ii: int, starts: Sequence[int]) -> Exp
     stages = max(starts) // ii + 1
     # From issue, whatever the value's delay: in program order a write may land at once.
     value_copies = [
-        copies((starts[value.op], value_lifetime(value, ii, starts)[1]), ii)
-        for value in problem.values
+        copies((starts[value.op], lifetime(value, ii, starts)[1]), ii) for value in problem.values
     ]
-    channel_copies = [copies(channel_lifetime(c, ii, starts), ii) for c in problem.channels]
+    channel_copies = [copies(lifetime(c, ii, starts), ii) for c in problem.channels]
     rank = _issue_order(problem, ii, starts, value_copies, channel_copies)
     unroll, value_copies, channel_copies = _choose_unroll(problem, value_copies, channel_copies)
     order = sorted(range(len(starts)), key=lambda op: (starts[op] % ii, rank[op]))
@@ -198,32 +197,28 @@ def _issue_order(
         and starts[edge.dst] + edge.distance * ii == starts[edge.src]
     ]
     overwrites: list[tuple[int, int]] = []
-    tight_values: list[int] = []
-    tight_channels: list[int] = []
+    tight: list[tuple[list[int], int]] = []
 
-    def meet(writers: Sequence[int], readers: Sequence[Reader], count: int) -> bool:
+    def meet(held: Value | Channel, count: int) -> bool:
         met = False
-        for writer in writers:
-            for reader in readers:
+        for writer in held.fills:
+            for reader in held.readers:
                 reads = starts[reader.op] + reader.distance * ii
                 if reader.op != writer and reads == starts[writer] + count * ii:
                     overwrites.append((reader.op, writer))
                     met = True
         return met
 
-    for i, value in enumerate(problem.values):
-        if meet((value.op,), value.readers, value_copies[i]):
-            tight_values.append(i)
-    for i, channel in enumerate(problem.channels):
-        if meet(channel.fills, channel.readers, channel_copies[i]):
-            tight_channels.append(i)
+    places = [(value_copies, i) for i in range(len(problem.values))]
+    places += [(channel_copies, i) for i in range(len(problem.channels))]
+    for held, (counts, i) in zip(problem.lifetimes, places, strict=True):
+        if meet(held, counts[i]):
+            tight.append((counts, i))
     rank = _rank(len(starts), ties + overwrites)
     if rank is not None:
         return rank
-    for i in tight_values:
-        value_copies[i] += 1
-    for i in tight_channels:
-        channel_copies[i] += 1
+    for counts, i in tight:
+        counts[i] += 1
     # What is left are ops that start together by a cycle of zero latency: any order will do.
     return _rank(len(starts), ties) or list(range(len(starts)))
 

@@ -26,7 +26,7 @@ from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.decide import Decider
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.exact import SearchOutcome
-from pipeloom.order.modulo.parts import Budget
+from pipeloom.order.modulo.parts import Budget, Channel, Value
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.whole import WholeModel
 
@@ -105,8 +105,10 @@ def relaxed(problem: ModuloProblem, pieces: Iterable[Piece]) -> ModuloProblem:
         for i, channel in enumerate(problem.channels)
         if Piece(PieceKind.CHANNEL, i) in kept or Piece(PieceKind.BUFFERS, i) in kept
     )
-    rests_on = {(v.op, r.op, r.distance) for v in values for r in v.readers}
-    rests_on |= {(op, r.op, r.distance) for c in channels for op in c.fills for r in c.readers}
+    lifetimes: tuple[Value | Channel, ...] = (*values, *channels)
+    rests_on = {
+        (op, r.op, r.distance) for one in lifetimes for op in one.fills for r in one.readers
+    }
     budget = problem.budget
     return replace(
         problem,

@@ -47,31 +47,22 @@ def normalised(starts: Sequence[int]) -> tuple[int, ...]:
     return tuple(start - first for start in starts)
 
 
-def value_lifetime(value: Value, ii: int, starts: Sequence[int]) -> tuple[int, int]:
-    """The half-open cycles during which the value of iteration 0 holds its registers."""
-    born = starts[value.op] + value.delay
-    freed = max(starts[r.op] + r.distance * ii + r.hold for r in value.readers)
-    return born, max(born, freed)
-
-
-def channel_lifetime(channel: Channel, ii: int, starts: Sequence[int]) -> tuple[int, int]:
-    """The half-open cycles during which iteration 0 holds its buffer of the channel."""
-    taken = min(starts[op] for op in channel.fills)
-    freed = max(starts[r.op] + r.distance * ii + r.hold for r in channel.readers)
+def lifetime(held: Value | Channel, ii: int, starts: Sequence[int]) -> tuple[int, int]:
+    """The half-open cycles during which iteration 0 holds its registers, or its buffer."""
+    taken = min(starts[op] for op in held.fills) + held.delay
+    freed = max(starts[r.op] + r.distance * ii + r.hold for r in held.readers)
     return taken, max(taken, freed)
 
 
-def copies(lifetime: tuple[int, int], ii: int) -> int:
+def copies(span: tuple[int, int], ii: int) -> int:
     """How many rotating copies a lifetime needs so that no iteration overwrites another."""
-    return max(1, -(-(lifetime[1] - lifetime[0]) // ii))
+    return max(1, -(-(span[1] - span[0]) // ii))
 
 
 def measure(problem: ModuloProblem, ii: int, starts: Sequence[int]) -> Usage:
     """Everything the budgets speak of, for any starts."""
     span = max(starts) - min(starts)
-    buffers = tuple(
-        copies(channel_lifetime(channel, ii, starts), ii) for channel in problem.channels
-    )
+    buffers = tuple(copies(lifetime(channel, ii, starts), ii) for channel in problem.channels)
     lds = sum(n * channel.bytes for n, channel in zip(buffers, problem.channels, strict=True))
     return Usage(span // ii + 1, buffers, lds, register_peak(problem, ii, starts))
 
@@ -81,7 +72,7 @@ def register_peak(problem: ModuloProblem, ii: int, starts: Sequence[int]) -> int
     base = 0
     change: dict[int, int] = {}
     for value in problem.values:
-        born, freed = value_lifetime(value, ii, starts)
+        born, freed = lifetime(value, ii, starts)
         laps, rest = divmod(freed - born, ii)
         base += laps * value.registers
         if rest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,11 @@ class Value:
     """From how many cycles after the op's start it takes them. 0 is what a load in flight needs:
     its destination is taken at issue."""
 
+    @property
+    def fills(self) -> tuple[int, ...]:
+        """The op that defines it, as a channel has those that fill it."""
+        return (self.op,)
+
 
 @dataclass(frozen=True, slots=True)
 class Channel:
@@ -98,6 +104,8 @@ class Channel:
     """Who reads it; a buffer is free when the last lets go."""
     max_buffers: int | None = None
     """The most buffers; None is no limit."""
+    delay: ClassVar[int] = 0
+    """A buffer is taken when the first op that fills it starts."""
 
 
 @dataclass(frozen=True, slots=True)

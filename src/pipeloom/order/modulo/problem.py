@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError, GraphError
-from pipeloom.order.modulo.parts import Budget, Channel, Edge, MachineUnit, Op, Reader, Value
+from pipeloom.order.modulo.parts import Budget, Channel, Edge, MachineUnit, Op, Value
 from pipeloom.order.modulo.recurrences import critical_recurrence
 from pipeloom.order.modulo.written import named, numbered
 from pipeloom.plain import from_plain, to_plain
@@ -72,6 +72,11 @@ class ModuloProblem:
 
     def __post_init__(self) -> None:
         _validate(self)
+
+    @property
+    def lifetimes(self) -> tuple[Value | Channel, ...]:
+        """Everything that is held from an op that fills it until its last reader lets go."""
+        return (*self.values, *self.channels)
 
     def unit(self, name: str) -> MachineUnit:
         """The unit called ``name``; validation guarantees it exists for every reservation.
@@ -219,7 +224,8 @@ def _validate_lifetimes(problem: ModuloProblem) -> None:
     count = len(problem.ops)
     dependent = {(edge.src, edge.dst, edge.distance) for edge in problem.edges}
 
-    def check(kind: str, name: str, sources: tuple[int, ...], readers: tuple[Reader, ...]) -> None:
+    def check(kind: str, held: Value | Channel) -> None:
+        name, sources, readers = held.name, held.fills, held.readers
         field = f"{kind}s[{name}]"
         for op in (*sources, *(reader.op for reader in readers)):
             if not 0 <= op < count:
@@ -243,12 +249,12 @@ def _validate_lifetimes(problem: ModuloProblem) -> None:
     for value in problem.values:
         check_int(f"values[{value.name}]", "registers", value.registers, 1)
         check_int(f"values[{value.name}]", "delay", value.delay, 0)
-        check("value", value.name, (value.op,), value.readers)
+        check("value", value)
     for channel in problem.channels:
         check_int(f"channels[{channel.name}]", "bytes", channel.bytes, 0)
         if channel.max_buffers is not None:
             check_int(f"channels[{channel.name}]", "max_buffers", channel.max_buffers, 1)
-        check("channel", channel.name, channel.fills, channel.readers)
+        check("channel", channel)
 
 
 def _require_distinct(kind: str, names: list[str]) -> None:

@@ -93,8 +93,7 @@ class WholeModel:
         schedule need not exceed ``reach``.
         """
         problem, ii = self.problem, self.ii
-        readers = [r for value in problem.values for r in value.readers]
-        readers += [r for channel in problem.channels for r in channel.readers]
+        readers = [reader for held in problem.lifetimes for reader in held.readers]
         distance = max(
             [abs(edge.distance) for edge in self.structure.edges] + [r.distance for r in readers],
             default=0,
@@ -111,10 +110,8 @@ class WholeModel:
         for edge in problem.edges:
             if problem.ops[edge.src].load:
                 needed |= {edge.src, edge.dst}
-        for value in problem.values:
-            needed |= {value.op, *(r.op for r in value.readers)}
-        for channel in problem.channels:
-            needed |= {*channel.fills, *(r.op for r in channel.readers)}
+        for held in problem.lifetimes:
+            needed |= {*held.fills, *(r.op for r in held.readers)}
         after: list[dict[int, int]] = [{} for _ in problem.ops]
         before: list[dict[int, int]] = [{} for _ in problem.ops]
         for src, dst, weight in self.timed.edges:
