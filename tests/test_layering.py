@@ -211,7 +211,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.trial": ("errors", "checks", "machine", "program", "write", "judge.emulate"),
     "drive.gemm_trial": ("machine", "program", "write", "judge.emulate", "drive", "drive.trial"),
     "drive.running_gemms": (
-        *("errors", "checks", "files", "plain", "write"),
+        *("errors", "checks", "files", "plain", "write", "device"),
         *("drive", "drive.trial", "drive.gemm_trial"),
     ),
     "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),

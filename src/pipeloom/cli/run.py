@@ -14,6 +14,7 @@ from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.printing import print_json, say
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import EmitJob
+from pipeloom.drive.on_gpu import OnGpu
 from pipeloom.drive.recorded_kernels import recorded
 from pipeloom.drive.run_limits import MAX_INSTRUCTIONS, MAX_MEMORY_GB, RunLimits
 from pipeloom.drive.running import Ran, RunJob
@@ -22,11 +23,13 @@ from pipeloom.drive.running_gemms import RecordedGemm, recorded_gemm, run_record
 from pipeloom.drive.sources import Source
 
 WRONG_RESULT = 5
+PLACES = ("emulator", "gpu")
 T = TypeVar("T", int, float)
 
 
 USAGE = CommandUsage(
-    "Emit and assemble the kernel, then run its machine code on the CPU: loads and "
+    "Emit and assemble the kernel, then run its machine code on the CPU (or with --on gpu on a "
+    "GPU): loads and "
     "LDS reads land at seeded random moments, waves interleave at random, whatever no wait "
     "guards is poison, and accesses that nothing orders are findings. Exit code 0 if every run "
     "is right, 5 if one is not.",
@@ -46,6 +49,15 @@ USAGE = CommandUsage(
         option(
             "--timings N", "how many random timings to run (default 3)", type=at_least(1), default=3
         ),
+        option(
+            "--on",
+            "what runs it: the emulator (default), or a gpu, through HIP; there every array lies "
+            "between bytes that must survive",
+            choices=PLACES,
+            default=PLACES[0],
+        ),
+        option("--device N", "the GPU's number (default 0)", type=at_least(0), default=0),
+        flag("--unproved", "run on a GPU what is not PROVED: it may hang or spoil other work"),
         flag(
             "--no-race-check",
             "only compare the result: for a TIMING schedule, whose races the check would find",
@@ -67,6 +79,7 @@ USAGE = CommandUsage(
     examples=(
         "pipeloom run ping_pong --m 300 --n 200 --k 512",
         "pipeloom run k.hsaco",
+        "pipeloom run k.hsaco --on gpu",
         "pipeloom run attention --d 64 --causal --size q=90 --size keys=130 --timings 1",
     ),
     codes={WRONG_RESULT: "a result differs from NumPy's"},
@@ -97,6 +110,7 @@ def _run_kernel(arguments: argparse.Namespace) -> Ran:
             limits=_limits(arguments),
             race_check=not arguments.no_race_check,
             code=code,
+            on=_gpu(arguments),
         ),
         partial(_track, arguments),
     )
@@ -129,7 +143,17 @@ def _run_product(arguments: argparse.Namespace, product: RecordedGemm) -> Ran:
         _limits(arguments),
         check_races=not arguments.no_race_check,
         track=partial(_track, arguments),
+        on=_gpu(arguments),
     )
+
+
+def _gpu(arguments: argparse.Namespace) -> OnGpu | None:
+    """The device that is asked for; None for the emulator."""
+    if arguments.on == "gpu":
+        return OnGpu(arguments.device, arguments.unproved)
+    if arguments.device or arguments.unproved:
+        raise UsageError("--device and --unproved are for --on gpu")
+    return None
 
 
 def _only_code(arguments: argparse.Namespace) -> None:
@@ -177,7 +201,10 @@ def _print(found: Ran) -> None:
     every = timings if count == 1 else f"all {timings}"
     result = f"WRONG in {wrong} of {timings}" if wrong else f"equal to NumPy in {every}"
     shown = " ".join(f"{dim}={size}" for dim, size in found.sizes.items())
-    print(f"{shown}: {result} ({found.executed} instructions emulated)")
+    how = f"{found.executed} instructions emulated"
+    if found.gpu is not None:
+        result, how = result.replace("timing", "run"), f"on GPU {found.gpu}"
+    print(f"{shown}: {result} ({how})")
     if not found.race_check:
         print("race check off")
     print(found.kernel.resources)
@@ -185,7 +212,12 @@ def _print(found: Ran) -> None:
 
 def _track(arguments: argparse.Namespace, seeds: Iterable[int]) -> Iterator[int]:
     chosen = list(seeds)
-    with bar(arguments, "emulating", len(chosen)) as tell:
+    doing = "emulating" if arguments.on == "emulator" else "running"
+    with bar(arguments, doing, len(chosen)) as tell:
         for number, seed in enumerate(chosen, 1):
-            tell(f"timing {number} of {len(chosen)}", number - 1, len(chosen))
+            tell(
+                f"{'timing' if doing == 'emulating' else 'run'} {number} of {len(chosen)}",
+                number - 1,
+                len(chosen),
+            )
             yield seed

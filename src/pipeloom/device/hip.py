@@ -177,8 +177,12 @@ class Hip:
 
     def handle(self, name: str, *arguments: Any) -> int:
         """The address or handle that a call writes to its first argument."""
+        return self.handle_at(name, 0, *arguments)
+
+    def handle_at(self, name: str, place: int, *arguments: Any) -> int:
+        """The same of a call that writes it to another argument."""
         found = ctypes.c_void_p()
-        self.call(name, ctypes.byref(found), *arguments)
+        self.call(name, *arguments[:place], ctypes.byref(found), *arguments[place:])
         return int(found.value or 0)
 
     @property

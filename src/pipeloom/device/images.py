@@ -30,6 +30,23 @@ class KernelImage:
         """Whether the record says that it is PROVED."""
         return bool(self.record.get("verdict") == PROVED)
 
+    def require_proved(self, unproved: bool) -> None:
+        """Refuse what is not PROVED, unless the caller takes it on himself.
+
+        Args:
+            unproved: Whether he does.
+        """
+        if self.proved or unproved:
+            return
+        said = self.record.get("verdict")
+        said = f"is {said}, not PROVED" if said else "was written by others, and is not judged"
+        raise DeviceError(
+            f"{self.record['kernel']} {said}",
+            hint="pipeloom fix proves a schedule, pipeloom check judges others' kernels; to launch "
+            "it all the same: unproved=True, or --unproved",
+            field="unproved",
+        )
+
     @classmethod
     def read(cls, path: str | Path, record: Mapping[str, Any] | None = None) -> KernelImage:
         """A code object, with those that its record names beside it.

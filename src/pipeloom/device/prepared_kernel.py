@@ -1,6 +1,6 @@
 """A kernel loaded on a device, and launched: the part of a launch that is repeated.
 
-    kernel = PreparedKernel(Hip.open(), 0, record, {"gemm": code})
+    kernel = PreparedKernel(Hip.open(), 0, KernelImage.read("k.hsaco"))
     kernel(A=a, B=b, out=c)                    # on the current stream of PyTorch, or the default
     again = kernel.bind(A=a, B=b, out=c)       # the same arrays: again() costs two calls of HIP
 
@@ -14,11 +14,12 @@ import ctypes
 import sys
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 from .device_memory import Workspaces
 from .hip import Hip
 from .hip_errors import DeviceError
+from .images import KernelImage
 from .laid_arrays import ArrayRule
 from .sequence import LaunchPlan, LaunchStep, operand_rules, planned, scalar_names
 from .tensors import TensorView, view_of
@@ -31,7 +32,18 @@ MOST_PLANS = 512
 
 
 class Modules:
-    """Code objects on the devices: loaded when first needed, and kept by device and content."""
+    """Code objects on the devices: loaded when first needed, and kept by device and content.
+
+    They stay loaded as long as the process lives, as those of PyTorch and Triton do: a graph may
+    hold their kernels.
+    """
+
+    _known: ClassVar[dict[int, tuple[Hip, Modules]]] = {}
+
+    @classmethod
+    def of(cls, hip: Hip) -> Modules:
+        """Those of a HIP."""
+        return cls._known.setdefault(id(hip), (hip, cls(hip)))[1]
 
     def __init__(self, hip: Hip) -> None:
         self._hip = hip
@@ -51,13 +63,6 @@ class Modules:
             found = self._hip.handle("hipModuleGetFunction", module, name.encode())
         self._functions[device, code, name] = found
         return found
-
-    def close(self) -> None:
-        """Unload everything; kernels must be done."""
-        self._functions.clear()
-        for device, code in [*self._modules]:
-            with self._hip.on(device):
-                self._hip.call("hipModuleUnload", self._modules.pop((device, code)))
 
 
 class _Ready:
@@ -86,31 +91,24 @@ class PreparedKernel:
     Args:
         hip: The HIP of this process.
         device: The number of the device.
-        record: How to launch it, as ``pipeloom emit`` and ``pipeloom gemm`` record it.
-        codes: The code object of every kernel, by symbol.
-        modules: Where loaded code objects are kept; its own unless given.
+        image: Its code objects, and how to launch them.
         workspaces: Where memory between kernels is kept; its own unless given.
     """
 
     def __init__(
-        self,
-        hip: Hip,
-        device: int,
-        record: Mapping[str, Any],
-        codes: Mapping[str, bytes],
-        modules: Modules | None = None,
-        workspaces: Workspaces | None = None,
+        self, hip: Hip, device: int, image: KernelImage, workspaces: Workspaces | None = None
     ) -> None:
-        self.hip, self.device, self.record = hip, device, record
+        self.hip, self.device, self.image = hip, device, image
+        record = self.record = image.record
         self.rules: Mapping[str, ArrayRule] = operand_rules(record)
         self.scalars = scalar_names(record)
-        self._codes = codes
-        self._modules = modules or Modules(hip)
+        self._codes = image.codes
+        self._modules = Modules.of(hip)
         self._workspaces = workspaces or Workspaces(hip)
         self._plans: dict[Any, tuple[LaunchPlan, tuple[_Ready, ...]]] = {}
         self._lock = Lock()
         check_chip(hip, device, str(record["target"]), str(record["kernel"]))
-        for name, code in codes.items():  # a wrong name or image is told now, not at a launch
+        for name, code in image.codes.items():  # a wrong name or image is told now, not at a launch
             self._modules.function(device, code, name)
 
     @property
@@ -205,10 +203,9 @@ class PreparedKernel:
         return plan.workspace_bytes
 
     def close(self) -> None:
-        """Free workspaces and unload; kernels must be done."""
+        """Free workspaces; kernels must be done."""
         self._plans.clear()
         self._workspaces.close()
-        self._modules.close()
 
     def _key(self, given: Mapping[str, Any], stream: Any) -> tuple[Any, dict[str, int], int]:
         """What a plan depends on, the addresses, and the stream."""
@@ -219,15 +216,17 @@ class PreparedKernel:
             if name not in self.rules:
                 key.append((name, value))
                 continue
-            if hasattr(value, "data_ptr"):
+            view = getattr(value, "view", None)
+            if type(view) is TensorView:
+                address, shape = view.address, view.layout
+            elif hasattr(value, "data_ptr"):
                 torch = True
-                address = addresses[name] = value.data_ptr()
+                address = value.data_ptr()
                 shape = value.shape, value.stride(), value.dtype, value.device
             else:
                 view = view_of(value, name)
-                address = addresses[name] = view.address
-                kind = view.code, view.bits, view.lanes
-                shape = view.shape, view.strides, kind, (view.on_host, view.device)
+                address, shape = view.address, view.layout
+            addresses[name] = address
             key.append((name, shape, address & _RESIDUE if address else -1))
         try:
             found = tuple(key)

@@ -9,7 +9,7 @@ Types go by DLPack's codes. An array without a name for its type (NumPy's ``uint
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .hip_errors import DeviceError
@@ -50,6 +50,12 @@ class TensorView:
     owner: object
     """Keeps the memory alive."""
     read_only: bool = False
+    layout: tuple[object, ...] = field(init=False, repr=False)
+    """All of it but the address: what a plan of launches depends on."""
+
+    def __post_init__(self) -> None:
+        kind = self.code, self.bits, self.lanes, self.on_host, self.device
+        object.__setattr__(self, "layout", (self.shape, self.strides, kind))
 
     @property
     def dtype(self) -> str:

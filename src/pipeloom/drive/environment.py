@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -19,6 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pipeloom.device.hip import DeviceInfo, Hip
+from pipeloom.device.hip_errors import DeviceError
 from pipeloom.drive.store import VARIABLE, Store
 from pipeloom.errors import ScheduleError
 
@@ -34,10 +36,11 @@ OPTIONAL: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Packages that some need: the extra that brings them, where one does, and what for."""
-HIP = "libamdhip64.so"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox")
 LEAST_KERNEL = "s_endpgm\n"
 CHIP = "gfx950"
+CHIPS = ("gfx942", "gfx950")
+"""What kernels are written for; a test compares with the shipped targets."""
 
 
 class State(Enum):
@@ -78,14 +81,15 @@ def versions() -> dict[str, Any]:
     }
 
 
-def examine(load: Callable[[str], Any] = ctypes.CDLL) -> tuple[Probe, ...]:
-    """Look at everything; ``load`` finds the HIP runtime by name."""
+def examine(open_hip: Callable[[], Hip] = Hip.open) -> tuple[Probe, ...]:
+    """Look at everything; ``open_hip`` finds the HIP runtime."""
     return (
         _python(),
         *(_package(name) for name in NEEDED),
         *(_package(name, *use) for name, use in OPTIONAL.items()),
         _assembler(),
-        _gpus(load),
+        *_hip(open_hip),
+        _torch(),
         _store(),
         _browser(),
     )
@@ -131,22 +135,46 @@ def _assembler() -> Probe:
     return Probe("assembler", State.OK, f"LLVM for {CHIP}, {len(code)} bytes of code object")
 
 
-def _gpus(load: Callable[[str], Any]) -> Probe:
-    """No command needs one; what is written can run on one."""
+def _hip(open_hip: Callable[[], Hip]) -> tuple[Probe, ...]:
+    """HIP and its devices; only launches and ``bench`` need them."""
+    use = "only for run --on gpu, bench and pl.launch"
     try:
-        hip = load(HIP)
-    except OSError:
-        return Probe("HIP", State.ABSENT, "no command needs it", f"install ROCm for {HIP}")
-    count = ctypes.c_int(0)
-    code = hip.hipGetDeviceCount(ctypes.byref(count))
-    if code or not count.value:
-        return Probe("HIP", State.ABSENT, f"{HIP}, no GPU", "check the driver with rocminfo")
-    names = []
-    for device in range(count.value):
-        name = ctypes.create_string_buffer(256)
-        named = hip.hipDeviceGetName(name, len(name), device) == 0
-        names.append(name.value.decode(errors="replace") if named else f"GPU {device}")
-    return Probe("HIP", State.OK, f"{HIP}, {', '.join(names)}")
+        hip = open_hip()
+    except DeviceError as error:
+        return (Probe("HIP", State.ABSENT, f"{use}: {error.message}", error.hint or ""),)
+    try:
+        version, gpus = hip.version, hip.gpus()
+    except DeviceError as error:
+        found = f"{hip.place.path}: {error.message}"
+        return (Probe("HIP", State.ABSENT, found, error.hint or ""),)
+    found = f"{version}, {hip.place.path} ({hip.place.found_by})"
+    if not gpus:
+        remedy = "see rocminfo, HIP_VISIBLE_DEVICES, and the groups video and render"
+        return (Probe("HIP", State.ABSENT, f"{found}, no GPU", remedy),)
+    return Probe("HIP", State.OK, found), *map(_gpu, gpus)
+
+
+def _gpu(gpu: DeviceInfo) -> Probe:
+    name = f"GPU {gpu.index}"
+    if gpu.arch in CHIPS:
+        return Probe(name, State.OK, str(gpu))
+    remedy = f"kernels are written for {', '.join(CHIPS)}"
+    return Probe(name, State.ABSENT, str(gpu), remedy)
+
+
+def _torch() -> Probe:
+    """PyTorch, whose tensors launches take; imported by nobody, but for its build."""
+    found = _version("torch")
+    if found is None:
+        return Probe("torch", State.ABSENT, "its tensors can be launched with", "pip install torch")
+    spec = importlib.util.find_spec("torch")
+    build = Path(spec.origin or "").parent / "version.py" if spec is not None else Path()
+    text = build.read_text(encoding="utf-8") if build.is_file() else ""
+    for_rocm = re.search(r"^hip[^=]*=\s*['\"]([^'\"]+)", text, re.MULTILINE)
+    if for_rocm is not None:
+        return Probe("torch", State.OK, f"{found}, for ROCm {for_rocm[1]}")
+    remedy = "for tensors on an AMD GPU install a build for ROCm: pytorch.org, Get Started"
+    return Probe("torch", State.OK, f"{found}, not for ROCm", remedy)
 
 
 def _store() -> Probe:

@@ -23,6 +23,7 @@ from pipeloom.drive.trial import (
     UNTOUCHED,
     Data,
     Launchable,
+    Runner,
     Trial,
     allowed_error,
     compared,
@@ -107,6 +108,20 @@ class _Matrix:
         batch, row, column = np.ogrid[: self.batches, : self.rows, : self.columns]
         return np.asarray(batch * self.stride + row * self.pitch + column)
 
+    def shown(self, meaning: Meaning, name: str) -> Array:
+        """The matrices as an array with gaps; two codes of 4 bits are one byte of it."""
+        node = next((one for one in meaning.inputs if one.name == name), None)
+        shared = 8 // min(node.type.dtype.bits, 8) if node is not None else 1
+        codes = self.codes if shared == 1 else _in_bytes(self.codes)
+        size = codes.itemsize
+        return np.lib.stride_tricks.as_strided(
+            codes,
+            (self.batches, self.rows, self.columns // shared)[0 if self.batches > 1 else 1 :],
+            (self.stride * size // shared, self.pitch * size // shared, size)[
+                0 if self.batches > 1 else 1 :
+            ],
+        )
+
 
 def run_gemm(
     ready: ReadyGemm,
@@ -114,9 +129,10 @@ def run_gemm(
     timing: Timing = Timing.RANDOM,
     *,
     check_races: bool = True,
+    runner: Runner | None = None,
 ) -> Trial:
     """Run once and compare; raises ``EmitError`` for a call that the kernel does not allow."""
-    made, spec, p = ready.made, ready.made.spec, call
+    spec, p = ready.made.spec, call
     meaning = replace(spec, splits=1).loop().meaning
     given = _given(meaning, p)
     arrays = {
@@ -134,36 +150,19 @@ def run_gemm(
     guard = np.full(GUARD * c.codes.itemsize, UNTOUCHED, np.uint8).view(c.codes.dtype)
     whole = np.concatenate([c.codes, guard])
     run = _Launches(ready, p, timing, check_races)
-    arrays |= {"C": c, "out": c}
-    arrays |= {name: run.pack(packing, arrays[name]) for name, packing in made.before.items()}
-    pitches = {name: matrix.pitch for name, matrix in arrays.items()}
-    sums = np.zeros(0, np.float32)
-    if made.then is not None:
-        sums = np.full(max(p.m * p.n * p.batches * spec.splits, 1), np.nan, np.float32)
-        plain = _Matrix(sums, p.m, p.n, p.n, p.m * p.n, p.batches)
-        arrays |= {"out": plain, "P": replace(plain, stride=p.m * p.n * spec.splits)}
-        pitches |= {"out": p.n, "P": p.n}
-    told = {**p.sizes, "k": made.taken(p.k) if made.before else p.k}
-    made.kernel.launch.check(told, pitches)
-    buffers = {name: matrix.codes for name, matrix in arrays.items()} | {"C": whole, "out": whole}
-    if spec.element.bits < 8:
-        buffers |= {name: _in_bytes(buffers[name]) for name in "AB"}
-    scalars = {"alpha": p.alpha, "beta": p.beta}
-    values: dict[str, Any] = {**buffers, **told, **vectors, "batches": p.batches}
-    values |= {f"bs_{name}": vector.shape[1] for name, vector in vectors.items()}
-    values |= {name: np.float32(value) for name, value in scalars.items()}
-    values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
-    values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
-    if made.then is not None:
-        values["out"] = sums
-    run.launch(made.kernel, p.sizes, values)
-    if made.then is not None:
-        sizes = {"m": p.m, "n": p.n, "s": spec.splits}
-        made.then.launch.check(sizes, {**pitches, "out": c.pitch})
-        values |= {"P": sums, "out": whole, "ld_out": c.pitch, "bs_out": c.stride, **sizes}
-        run.launch(made.then, sizes, values)
+    if runner is None:
+        run.product(arrays, vectors, c, whole)
+    else:
+        arrays |= {name: replace(c, codes=whole) for name in ("C", "out")}
+        shown = {name: matrix.shown(meaning, name) for name, matrix in arrays.items()}
+        shown |= {name: v if p.batches > 1 else v[0] for name, v in vectors.items()}
+        run.spoilt = runner(shown, {"alpha": p.alpha, "beta": p.beta})
     expected = [
-        evaluate(meaning, {name: one[batch] for name, one in given.items()}, scalars)["out"]
+        evaluate(
+            meaning,
+            {name: one[batch] for name, one in given.items()},
+            {"alpha": p.alpha, "beta": p.beta},
+        )["out"]
         for batch in range(p.batches)
     ]
     places = c.places()
@@ -174,7 +173,7 @@ def run_gemm(
     untouched = np.ones(len(whole), np.bool_)
     untouched[places] = False
     left = np.ascontiguousarray(whole[untouched]).view(np.uint8)
-    spoilt = int((left != UNTOUCHED).sum())
+    spoilt = int((left != UNTOUCHED).sum()) + run.spoilt
     sizes = {**p.sizes, "batches": p.batches}
     findings = tuple(run.findings)
     return Trial(sizes, p.seed, findings, {"C": wrong}, worst, spoilt, run.executed)
@@ -207,7 +206,44 @@ class _Launches:
         self._ready, self._problem, self._timing = ready, problem, timing
         self._check_races = check_races
         self.findings: list[Defect] = []
-        self.executed = 0
+        self.executed = self.spoilt = 0
+
+    def product(
+        self, arrays: dict[str, _Matrix], vectors: Mapping[str, Array], c: _Matrix, whole: Array
+    ) -> None:
+        """Every kernel of the product: copies, slices, their sum."""
+        made, spec, p = self._ready.made, self._ready.made.spec, self._problem
+        arrays |= {"C": c, "out": c}
+        arrays |= {name: self.pack(packing, arrays[name]) for name, packing in made.before.items()}
+        pitches = {name: matrix.pitch for name, matrix in arrays.items()}
+        sums = np.zeros(0, np.float32)
+        if made.then is not None:
+            sums = np.full(max(p.m * p.n * p.batches * spec.splits, 1), np.nan, np.float32)
+            plain = _Matrix(sums, p.m, p.n, p.n, p.m * p.n, p.batches)
+            arrays |= {"out": plain, "P": replace(plain, stride=p.m * p.n * spec.splits)}
+            pitches |= {"out": p.n, "P": p.n}
+        told = {**p.sizes, "k": made.taken(p.k) if made.before else p.k}
+        made.kernel.launch.check(told, pitches)
+        buffers = {name: matrix.codes for name, matrix in arrays.items()} | {
+            "C": whole,
+            "out": whole,
+        }
+        if spec.element.bits < 8:
+            buffers |= {name: _in_bytes(buffers[name]) for name in "AB"}
+        scalars = {"alpha": p.alpha, "beta": p.beta}
+        values: dict[str, Any] = {**buffers, **told, **vectors, "batches": p.batches}
+        values |= {f"bs_{name}": vector.shape[1] for name, vector in vectors.items()}
+        values |= {name: np.float32(value) for name, value in scalars.items()}
+        values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
+        values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
+        if made.then is not None:
+            values["out"] = sums
+        self.launch(made.kernel, p.sizes, values)
+        if made.then is not None:
+            sizes = {"m": p.m, "n": p.n, "s": spec.splits}
+            made.then.launch.check(sizes, {**pitches, "out": c.pitch})
+            values |= {"P": sums, "out": whole, "ld_out": c.pitch, "bs_out": c.stride, **sizes}
+            self.launch(made.then, sizes, values)
 
     def launch(
         self, kernel: EmittedKernel, sizes: Mapping[str, int], values: Mapping[str, Any]

@@ -25,7 +25,7 @@ from pipeloom.device.hip_errors import DeviceError
 from pipeloom.device.host_arrays import launch_copied
 from pipeloom.device.images import KernelImage
 from pipeloom.device.laid_arrays import ArrayRule
-from pipeloom.device.prepared_kernel import Modules, PreparedKernel
+from pipeloom.device.prepared_kernel import PreparedKernel
 from pipeloom.device.tensors import view_of
 from pipeloom.drive.gemm import Gemm
 from pipeloom.drive.kernel_files import open_kernel
@@ -46,7 +46,6 @@ Launched = Source | EmittedKernel | Gemm | KernelImage
 MOST_KEPT = 32
 
 _kept: dict[tuple[Any, ...], PreparedKernel] = {}
-_modules: dict[int, Modules] = {}
 
 
 def launch(
@@ -149,30 +148,13 @@ def _prepared(
     key = _key(kernel, device, spec)
     ready = _kept.get(key) if key is not None else None
     if ready is None or ready.hip is not hip:
-        image = image_of(kernel, spec)
-        ready = PreparedKernel(
-            hip, device, image.record, image.codes, _modules.setdefault(id(hip), Modules(hip))
-        )
+        ready = PreparedKernel(hip, device, image_of(kernel, spec))
         if key is not None:
             if len(_kept) >= MOST_KEPT:
                 _kept.pop(next(iter(_kept)))
             _kept[key] = ready
-    check_proved(ready.record, unproved)
+    ready.image.require_proved(unproved)
     return ready
-
-
-def check_proved(record: Mapping[str, Any], unproved: bool) -> None:
-    """Refuse what is not PROVED, unless the caller takes it on himself."""
-    verdict = record.get("verdict")
-    if verdict == "PROVED" or unproved:
-        return
-    said = f"is {verdict}, not PROVED" if verdict else "was written by others, and is not judged"
-    raise DeviceError(
-        f"{record['kernel']} {said}",
-        hint="pipeloom fix proves a schedule, pipeloom check judges others' kernels; to launch it "
-        "all the same: unproved=True, or --unproved",
-        field="unproved",
-    )
 
 
 def _key(kernel: Launched, device: int, how: LaunchSpec | None) -> tuple[Any, ...] | None:

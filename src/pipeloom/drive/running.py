@@ -8,9 +8,12 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
+from pipeloom.device.hip import DeviceInfo
+from pipeloom.device.images import KernelImage
 from pipeloom.drive.emitting import Emission, EmitJob, emit, fitted, open_to_emit
 from pipeloom.drive.heads import by_head
 from pipeloom.drive.loops import LoopSource
+from pipeloom.drive.on_gpu import OnGpu
 from pipeloom.drive.opening import Opened
 from pipeloom.drive.run_limits import THREE_TIMINGS, RunLimits
 from pipeloom.drive.sources import Named, Source
@@ -18,7 +21,7 @@ from pipeloom.drive.trial import Launchable, Trial, run_program, scalar_values
 from pipeloom.errors import SpecError
 from pipeloom.machine_code.executed_lines import loops
 from pipeloom.program import Meaning
-from pipeloom.write import EmittedKernel, Launch, assemble
+from pipeloom.write import EmittedKernel, Launch, assemble, launch_record
 from pipeloom.write.launch import check_dimensions, check_sizes
 from pipeloom.write.lower.global_arrays import dimensions
 
@@ -46,6 +49,8 @@ class RunJob:
     race_check: bool = True
     code: bytes | None = None
     """The code object that must come out of it, where there is one already."""
+    on: OnGpu | None = None
+    """The GPU that runs it; the emulator unless given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Ran:
     trials: tuple[Trial, ...]
     race_check: bool
     emission: Emission | None = None
+    gpu: DeviceInfo | None = None
+    """What ran it, where that was no emulator."""
 
     @property
     def wrong(self) -> tuple[Trial, ...]:
@@ -77,6 +84,7 @@ class Ran:
             "kernel": self.kernel.name,
             **({"sizes": dict(self.sizes)} if self.emission is None else self.emission.to_dict()),
             "race_check": self.race_check,
+            "on": "the emulator" if self.gpu is None else str(self.gpu),
             "runs": len(self.trials),
             "wrong": [trial_data(trial) for trial in self.wrong],
             "instructions": self.executed,
@@ -98,7 +106,8 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     sizes = _sizes(kernel.launch, job.sizes)
     _check_depth(kernel.launch, sizes, own)
     check_memory(job.limits, needed_bytes(kernel.launch.meaning, sizes), sizes)
-    check_work(job.limits, kernel, sizes)
+    if job.on is None:
+        check_work(job.limits, kernel, sizes)
     code = assemble(kernel)
     if job.code is not None and job.code != code.data:
         raise SpecError(
@@ -106,7 +115,10 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
             hint="emit it anew, or judge it as it is with pipeloom check K.hsaco --launch",
             field="source",
         )
-    ready = Launchable.load(kernel, code)
+    ready, runner = Launchable.load(kernel, code), None
+    if job.on is not None:
+        image = KernelImage(launch_record(kernel), {kernel.name: code.data})
+        runner = job.on.runner(image)
     trials = tuple(
         run_program(
             kernel,
@@ -116,10 +128,12 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
             scalars=job.scalars,
             ops=found.opened.ops,
             check_races=job.race_check,
+            runner=runner,
         )
         for seed in track(range(job.seed, job.seed + job.limits.timings))
     )
-    return Ran(kernel, sizes, trials, job.race_check, found)
+    gpu = None if job.on is None else job.on.gpu
+    return Ran(kernel, sizes, trials, job.race_check, found, gpu)
 
 
 def _check_early(job: RunJob, opened: Opened) -> RunJob:

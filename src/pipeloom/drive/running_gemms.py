@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeloom.checks import check_int
+from pipeloom.device.images import KernelImage
 from pipeloom.drive.gemm import SIZES, Gemm, GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
+from pipeloom.drive.on_gpu import OnGpu
 from pipeloom.drive.recorded_kernels import launch_record_of
 from pipeloom.drive.run_limits import RunLimits
 from pipeloom.drive.running import Ran, check_memory, check_work, needed_bytes
@@ -63,6 +65,7 @@ def run_recorded(
     *,
     check_races: bool = True,
     track: Callable[[Iterable[int]], Iterable[int]] = iter,
+    on: OnGpu | None = None,
 ) -> Ran:
     """Run the kernels in the files, at the record's sizes unless others are given."""
     made = gemm_kernel(found.spec)
@@ -87,8 +90,8 @@ def run_recorded(
                 field="source",
             )
     whole = {dim: {**found.sizes, **sizes}[dim] for dim in (*SIZES, *sizes)}
-    trials = gemm_trials(ready, whole, track(seeds), limits, check_races=check_races)
-    return Ran(made.kernel, whole, trials, check_races)
+    trials = gemm_trials(ready, whole, track(seeds), limits, check_races=check_races, on=on)
+    return Ran(made.kernel, whole, trials, check_races, gpu=None if on is None else on.gpu)
 
 
 def gemm_trials(
@@ -98,6 +101,7 @@ def gemm_trials(
     limits: RunLimits,
     *,
     check_races: bool = True,
+    on: OnGpu | None = None,
 ) -> tuple[Trial, ...]:
     """A trial for each seed, every array as short as it may be."""
     made = ready.made
@@ -119,7 +123,12 @@ def gemm_trials(
     plain = {dim: call[dim] for dim in ("m", "n", "k")}
     needed = call["batches"] * needed_bytes(made.program.meaning, plain)
     check_memory(limits, needed, plain)
-    check_work(limits, made.kernel, plain, call["batches"])
+    runner = None
+    if on is None:
+        check_work(limits, made.kernel, plain, call["batches"])
+    else:
+        codes = {kernel.name: assemble(kernel).data for kernel in made.kernels}
+        runner = on.runner(KernelImage(made.contract(), codes))
     spare = tuple(_spare(made, name, plain) for name in "AB")
     calls = (
         GemmCall(
@@ -132,7 +141,7 @@ def gemm_trials(
         )
         for seed in seeds
     )
-    return tuple(run_gemm(ready, one, check_races=check_races) for one in calls)
+    return tuple(run_gemm(ready, one, check_races=check_races, runner=runner) for one in calls)
 
 
 def _spare(made: Gemm, name: str, sizes: Mapping[str, int]) -> int:

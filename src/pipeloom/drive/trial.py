@@ -11,12 +11,12 @@ NaN, that it must not use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ from pipeloom.write.launch import check_sizes, scalars_of
 from pipeloom.write.lower.global_arrays import stride_name
 
 Array = npt.NDArray[Any]
+
+Runner: TypeAlias = Callable[[Mapping[str, Array], Mapping[str, float]], int]
+"""Launches a kernel with its arrays, and says how many bytes around them were written."""
 
 SPARE = 4
 UNTOUCHED = 0x5A
@@ -136,12 +139,14 @@ def run_program(
     arrays: Mapping[str, Array] | None = None,
     ops: Vocabulary = VOCABULARY,
     check_races: bool = True,
+    runner: Runner | None = None,
 ) -> Trial:
     """Run the kernel once. ``seed`` decides the data, the timing and the order of waves.
 
     ``spare`` are further elements of the rows of an array, by its name; ``order`` says how its
     dimensions lie in memory, outermost first, if not in their own order; ``arrays`` are inputs that
-    are not made up. Integers must come out exactly, where the kernel computes exactly.
+    are not made up. Integers must come out exactly, where the kernel computes exactly. ``runner``
+    launches it elsewhere than in the emulator.
     """
     launch = emitted.launch
     seed = plain_int(seed)
@@ -166,18 +171,24 @@ def run_program(
     values |= _given(meaning, sizes, _mapping("arrays", arrays))
     buffers = {n.name: places[n.name].encoded(values[n.name]) for n in meaning.inputs}
     buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
-    result = run_kernel(
-        ready.kernel,
-        grid=launch.grid(sizes),
-        block=emitted.block,
-        args=[_argument(a.name, buffers, sizes, places, given) for a in emitted.arguments],
-        seed=seed,
-        timing=timing,
-        line_map=ready.line_map,
-        check_races=check_races,
-    )
+    findings: tuple[Defect, ...] = ()
+    spoilt = executed = 0
+    if runner is not None:
+        spoilt = runner({n: places[n].shown(array) for n, array in buffers.items()}, given)
+    else:
+        result = run_kernel(
+            ready.kernel,
+            grid=launch.grid(sizes),
+            block=emitted.block,
+            args=[_argument(a.name, buffers, sizes, places, given) for a in emitted.arguments],
+            seed=seed,
+            timing=timing,
+            line_map=ready.line_map,
+            check_races=check_races,
+        )
+        findings, executed = result.findings, result.executed
     expected = evaluate(meaning, values, given, ops)
-    wrong, worst, spoilt, found = {}, 0.0, 0, {}
+    wrong, worst, found = {}, 0.0, {}
     for node in meaning.outputs:
         row = sizes[node.type.dims[-1]]
         stored = buffers[node.name]
@@ -188,7 +199,7 @@ def run_program(
         worst = max(worst, error)
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
-    return Trial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed, found)
+    return Trial(dict(sizes), seed, findings, wrong, worst, spoilt, executed, found)
 
 
 def whole_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -378,6 +389,13 @@ class _Place:
         kind = np.dtype(storage(self.node.type.dtype))
         shape = (*self.shape[:-1], self.shape[-1] * kind.itemsize)
         return np.full(shape, UNTOUCHED, np.uint8).view(kind)
+
+    def shown(self, stored: Array) -> Array:
+        """The array itself, without spare elements, its dimensions in their own order."""
+        dtype = self.node.type.dtype
+        codes = -(-self.sizes[self.order[-1]] // dtype.covers)
+        part = stored[..., : -(-codes * dtype.bits // 8) if dtype.bits < 8 else codes]
+        return part.transpose([self.order.index(dim) for dim in self.node.dims])
 
     def decoded(self, stored: Array) -> Array:
         """Values in the order of the array's own dimensions."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ import pytest
 
 import pipeloom
 from pipeloom.cli.main import main
+from pipeloom.device.hip import Hip
+from pipeloom.device.hip_errors import DeviceError
 from pipeloom.drive import environment
 from pipeloom.drive.environment import State, examine
 from pipeloom.drive.store import FILE, Store
+from pipeloom.machine.chips import TARGETS
 
 
 def _data(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
@@ -41,40 +44,52 @@ def test_the_version_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["packages"]["numpy"]
 
 
-def _no_hip(name: str) -> Any:
-    raise OSError(name)
+def _no_hip() -> Hip:
+    raise DeviceError("no HIP runtime here", hint="install ROCm")
 
 
-class _Hip:
-    """Two devices, one of which does not say its name."""
+def test_gpus_are_found_through_hip(hip: Hip, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library, its version, and each device with what is written for it."""
+    library, *gpus = environment._hip(lambda: hip)
+    assert library.state is State.OK
+    assert hip.version in library.found
+    assert [probe.name for probe in gpus] == ["GPU 0", "GPU 1", "GPU 2"]
+    assert all(probe.state is State.OK for probe in gpus)
+    other = environment._gpu(replace(hip.gpu(0), arch="gfx1100"))
+    assert other.state is State.ABSENT
+    assert "gfx950" in other.remedy
+    (absent,) = environment._hip(_no_hip)
+    assert (absent.state, absent.remedy) == (State.ABSENT, "install ROCm")
+    monkeypatch.setenv("PIPELOOM_STANDIN_FAIL", "hipRuntimeGetVersion=3")
+    (broken,) = environment._hip(lambda: hip)
+    assert broken.state is State.ABSENT
+    assert "hipErrorNotInitialized" in broken.found
+    monkeypatch.delenv("PIPELOOM_STANDIN_FAIL")
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "-1")
+    hip.library.hipDeviceReset()
+    (alone,) = environment._hip(lambda: Hip(hip.library, hip.place))
+    assert alone.state is State.ABSENT
+    assert "HIP_VISIBLE_DEVICES" in alone.remedy
 
-    def hipGetDeviceCount(self, count: Any) -> int:
-        ctypes.cast(count, ctypes.POINTER(ctypes.c_int))[0] = 2
-        return 0
 
-    def hipDeviceGetName(self, name: Any, size: int, device: int) -> int:
-        name.value = b"AMD Instinct MI355X"
-        return device
-
-
-class _NoDevice:
-    def hipGetDeviceCount(self, count: Any) -> int:
-        return 100
+def test_doctor_knows_the_shipped_chips() -> None:
+    assert set(environment.CHIPS) == {target.arch for target in TARGETS}
 
 
 @pytest.mark.parametrize(
-    ("load", "state", "found"),
-    [
-        (_no_hip, State.ABSENT, ""),
-        (lambda _: _NoDevice(), State.ABSENT, environment.HIP),
-        (lambda _: _Hip(), State.OK, "AMD Instinct MI355X, GPU 1"),
-    ],
+    ("build", "says"),
+    [("hip: str = '7.1.2'\n", "for ROCm 7.1.2"), ("hip = None\n", "not for ROCm")],
 )
-def test_gpus_are_found_through_hip(load: Any, state: State, found: str) -> None:
-    probe = environment._gpus(load)
-    assert probe.state is state
-    assert found in probe.found
-    assert bool(probe.remedy) == (state is not State.OK)
+def test_which_build_of_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: str, says: str
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("")
+    (tmp_path / "torch" / "version.py").write_text(f"cuda = None\n{build}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(environment, "_version", lambda name: "2.13.0")
+    assert says in environment._torch().found
 
 
 def test_a_sound_machine(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +115,7 @@ def test_what_is_missing_has_a_remedy(
     assert failed == {"no-such-package", "assembler", "store"}
     assert {"no-such-other", "HIP", "browser"} == {
         name for name, probe in found.items() if probe.state is State.ABSENT
-    }
+    } - {"torch"}
     assert all(probe.remedy for probe in found.values() if probe.state is not State.OK)
     assert main(["doctor"]) == 1
     assert all(found[name].remedy in capsys.readouterr().out for name in ("store",))
