@@ -30,11 +30,11 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 from benchmarks.check_kernels import CASES, skipped
 from pipeloom.drive.checking import differing
 from pipeloom.drive.kernel_files import Array, Start
-from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.prepared import Prepared, study
 from pipeloom.judge.check.record import Recorder
 from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan, WaitCounts
 from pipeloom.judge.emulate import CodeKernel, Directed, EmulateError, Timing, run_kernel
+from pipeloom.judge.emulate.disassembly import instruction_text
 
 _S_NOP = 0xBF800000
 _S_WAITCNT = 0xBF8C0000

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pipeloom.drive.checking import Checked, check
 from pipeloom.drive.kernel_files import KernelFile, assembled, open_kernel
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.missing_sync import repair
 from pipeloom.judge.check.prepared import Prepared
 from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus
 from pipeloom.judge.emulate import EmulateError, check_hazards
+from pipeloom.judge.emulate.disassembly import instruction_text
 from pipeloom.judge.wait_states import Basis
 from pipeloom.machine_code.rewrite import Edit, rewrite_code, rewrite_text
 from pipeloom.notebook import fragment

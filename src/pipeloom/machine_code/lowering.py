@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.emulate.control import wait_counts
+from pipeloom.judge.emulate.disassembly import instruction_text
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.simulate import Kind, WaveOp

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.prepared import Prepared
 from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan
 from pipeloom.judge.check.story import Lines
 from pipeloom.judge.check.verdict import Needless
+from pipeloom.judge.emulate.disassembly import instruction_text
 
 
 def loosen(study: Prepared) -> SyncPlan:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.emulate.control import wait_counts
+from pipeloom.judge.emulate.disassembly import wait_text
 from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
 from pipeloom.judge.emulate.step import MicroOp
 
@@ -47,9 +48,7 @@ class WaitCounts:
 
     def text(self) -> str:
         """As in assembly."""
-        parts = [f"vmcnt({self.vm})"] * (self.vm < NO_VM)
-        parts += [f"lgkmcnt({self.lgkm})"] * (self.lgkm < NO_LGKM)
-        return "s_waitcnt " + " ".join(parts)
+        return wait_text(self.vm, self.lgkm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.record import LDS
 from pipeloom.judge.check.retirement import NEVER, SyncPlan
 from pipeloom.judge.check.verdict import CheckKind, Site, StoryLine
+from pipeloom.judge.emulate.disassembly import instruction_text
 from pipeloom.judge.emulate.register_numbers import register_name
 from pipeloom.judge.emulate.step import MicroOp
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.record import LDS, Cells
 from pipeloom.judge.check.retirement import NEVER, Column
 from pipeloom.judge.check.story import KINDS
 from pipeloom.judge.check.verdict import CheckVerdict
+from pipeloom.judge.emulate.disassembly import instruction_text
 
 FORMAT = "pipeloom-witness-1"
 

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.emulate.decode import decode_kernel
+from pipeloom.judge.emulate.disassembly import instruction_text
 
 
 def text_of(*words: int) -> str:
