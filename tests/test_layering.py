@@ -1,8 +1,8 @@
 """Who may import whom. Nothing that reads a ``Program``, the waist, may import what makes one.
 
 A judge imports no other judge, but for the emulator, which asks the judge of wait states, and the
-judge of recorded runs, which asks both; ``happens_before``, which judges nothing, times the pairs
-that two judges find. And a name of a module or a class means one thing.
+judge of recorded runs and the static scan, which ask both; ``happens_before``, which judges
+nothing, times the pairs that two judges find. And a name of a module or a class means one thing.
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "machine.elf",
         "judge.wait_states",
     ),
+    "judge.scan": ("plain", "machine", "judge.emulate", "judge.wait_states"),
     "judge.check": (
         "errors",
         "plain",
@@ -216,6 +217,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),
     "drive.checking": ("errors", "checks", "judge.check", "judge.emulate", "drive.kernel_files"),
+    "drive.code_objects": ("errors", "files", "machine.elf"),
+    "drive.scanning": (
+        *("errors", "checks", "judge.emulate", "judge.scan", "write"),
+        *("drive.code_objects", "drive.kernel_files"),
+    ),
     "drive.witnessing": (
         *("errors", "judge.check", "judge.emulate", "write"),
         *("drive.kernel_files", "drive.checking"),
@@ -372,6 +378,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "machine",
         "program",
         "judge.check",
+        "judge.scan",
         "judge.verify",
         "judge.simulate",
         "machine_code",
@@ -509,6 +516,8 @@ def test_judges_do_not_know_each_other() -> None:
         ("judge.emulate", "judge.wait_states"),
         ("judge.check", "judge.emulate"),
         ("judge.check", "judge.wait_states"),
+        ("judge.scan", "judge.emulate"),
+        ("judge.scan", "judge.wait_states"),
     }
 
 

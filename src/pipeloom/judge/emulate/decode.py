@@ -102,7 +102,12 @@ def _form_bits(raw: int) -> int | None:
 
 @lru_cache(maxsize=64)
 def decode_kernel(code: bytes) -> tuple[Decoded, ...]:
-    """All instructions of a kernel, in address order. Results are kept by code bytes.
+    """All instructions of a kernel, in address order. Results are kept by code bytes."""
+    return decode_once(code)
+
+
+def decode_once(code: bytes) -> tuple[Decoded, ...]:
+    """The same, and nothing is kept: for whoever reads thousands of kernels.
 
     Each form is looked up once: tinygrad's search through all formats is slow.
     """

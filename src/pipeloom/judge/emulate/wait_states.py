@@ -148,7 +148,7 @@ def _issued(one: Decoded, positions: Mapping[int, int]) -> Issued:
 
 def _modifiers(one: Decoded) -> frozenset[str]:
     fields = one.fields
-    found = {name for name in ("lds", "sc0", "gds") if fields.get(name)}
+    found = {name for name in ("lds", "sc0", "gds", "glc") if fields.get(name)}
     found |= {f"{name}:{fields[name]}" for name in ("cbsz", "blgp") if name in fields}
     if one.variant.startswith("DPP"):
         found.add("dpp")

@@ -10,7 +10,7 @@ look-up. At joins the later moment wins. What no rule is known for is a finding 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.judge.wait_states.effects import NO_REGISTER, Chain, Effects, effects
 from pipeloom.judge.wait_states.instruction_facts import Issued, register_name
@@ -33,6 +33,8 @@ class Shortfall:
     register: str = ""
     source: str = ""
     basis: Basis = Basis.REQUIRED
+    certain: bool = True
+    """Whether both instructions lie in one run of straight code; otherwise on some path only."""
 
     def describe(self) -> str:
         """What is wrong, without the place."""
@@ -66,7 +68,15 @@ def judge(
                 todo.append(successor)
     found: list[Shortfall] = []
     for start in sorted(states):
-        _walk(program, known, range(start, blocks[start][0]), states[start], longest, found)
+        span = range(start, blocks[start][0])
+        here: list[Shortfall] = []
+        alone: list[Shortfall] = []
+        _walk(program, known, span, states[start], longest, here)
+        if here and states[start]:
+            _walk(program, known, span, {}, longest, alone)
+            certain = {(one.at, one.basis) for one in alone}
+            here = [replace(one, certain=(one.at, one.basis) in certain) for one in here]
+        found += here
     return tuple(found)
 
 

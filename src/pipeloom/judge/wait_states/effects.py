@@ -96,6 +96,9 @@ def _of_this_form(one: Issued, traits: Traits, target: Target) -> Traits:
             # Buffer atomics return into their data; the others name a result in front.
             before = 0 if traits.data == 0 else 1
             return replace(traits, results=1, data=(traits.data or 0) + before)
+    elif traits.unit is Pipe.SMEM and traits.accumulates and "glc" not in modifiers:
+        # A scalar atomic brings back what was there only if asked to.
+        return replace(traits, results=0, accumulates=False)
     elif traits.unit is Pipe.LDS and "gds" in modifiers:
         return replace(traits, reads_m0=True)
     elif traits.unit is Pipe.MATRIX:

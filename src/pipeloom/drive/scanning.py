@@ -1,0 +1,193 @@
+"""Scan the kernels of many files: one judgement each, in the order of the files.
+
+    report = scan(["build/", "libkernels.a"], jobs=2)
+    report.exit_code, [one.kernel for one in report.kernels]
+
+A kernel that cannot be judged says why. Limits are per kernel: what is counted (``MOST_WORK``) ends
+at the same place on every machine, seconds of a core and memory where they are set.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pipeloom.checks import check_int
+from pipeloom.drive.code_objects import FoundCode, code_objects, files_of
+from pipeloom.drive.kernel_files import KernelFile, assembled
+from pipeloom.errors import ScheduleError
+from pipeloom.judge.emulate import EmulateError, load_code_object
+from pipeloom.judge.scan import KernelScan, scan_kernel
+from pipeloom.write.assemble import link_object
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+SECONDS = 60
+"""Of one core, for one kernel."""
+MEGABYTES = 1000
+"""That a process may take beyond what it has when it starts."""
+
+Progress = Callable[[str, int, int], None]
+"""Told what was scanned last, how many files that makes, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanReport:
+    """All kernels that were found, in the order of the files."""
+
+    kernels: tuple[KernelScan, ...]
+    """What was found in each; a file without a kernel that can be read has one without a name."""
+
+    @property
+    def exit_code(self) -> int:
+        """4 with a definite defect, 3 with a possible one, 6 where a kernel was not judged."""
+        if any(one.defects(definite=True) for one in self.kernels):
+            return 4
+        if any(one.defects(definite=False) for one in self.kernels):
+            return 3
+        return 6 if any(one.reason for one in self.kernels) else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"kernels": [one.to_dict() for one in self.kernels]}
+
+
+def scan(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    jobs: int = 1,
+    seconds: int = SECONDS,
+    megabytes: int = MEGABYTES,
+    progress: Progress | None = None,
+) -> ScanReport:
+    """Scan every kernel of some files and folders; no launch is needed.
+
+    Args:
+        paths: Code objects, object files, assembly, bundles, archives, host programs, folders.
+        jobs: Processes. The report is the same whatever their number.
+        seconds: Of one core, for one kernel; more is NOT JUDGED.
+        megabytes: Memory of one process; a kernel that takes more is NOT JUDGED. Enforced with
+            more than one process, where the system can.
+        progress: Told what was scanned last.
+    """
+    check_int("scan", "jobs", jobs, 1)
+    check_int("scan", "seconds", seconds, 1)
+    check_int("scan", "megabytes", megabytes, 1)
+    files = files_of(tuple(os.fspath(path) for path in paths))
+    tell = progress or (lambda text, done, total: None)
+    found: list[KernelScan] = []
+    scanned = (
+        _in_processes(files, jobs, seconds, megabytes)
+        if jobs > 1
+        else (scan_file(one, seconds) for one in files)
+    )
+    for number, (path, kernels) in enumerate(zip(files, scanned, strict=True), start=1):
+        found += kernels
+        tell(path, number, len(files))
+    return ScanReport(tuple(found))
+
+
+def _in_processes(
+    files: Sequence[str], jobs: int, seconds: int, megabytes: int
+) -> Iterator[list[KernelScan]]:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, context, initializer=_limit, initargs=(megabytes,))
+    futures: list[Future[list[KernelScan]]] = []
+    try:
+        futures = [pool.submit(scan_file, path, seconds) for path in files]
+        for path, future in zip(files, futures, strict=True):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield [KernelScan(path, "", "", reason="the process that scanned it has died")]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _limit(megabytes: int) -> None:
+    """In a new process: the parent hears Ctrl-C, and memory ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError):
+        return
+    if resource is not None:
+        most = pages * os.sysconf("SC_PAGE_SIZE") + (megabytes << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def scan_file(path: str, seconds: int = SECONDS) -> list[KernelScan]:
+    """All kernels of one file, by name."""
+    found: list[KernelScan] = []
+    for code in code_objects(path):
+        found += _scan_code(code, seconds)
+    return found
+
+
+def _scan_code(code: FoundCode, seconds: int) -> list[KernelScan]:
+    if code.fault:
+        return [KernelScan(code.name, "", "", reason=code.fault)]
+    try:
+        text, data = "", code.data
+        if code.is_assembly:
+            text, data = assembled(data.decode("utf-8", "replace"), code.name)
+        elif data[16:18] == b"\x01\x00":
+            data = link_object(data)
+        loaded = load_code_object(data)
+    except ScheduleError as error:
+        return [KernelScan(code.name, "", "", reason=error.message)]
+    found = []
+    for name in sorted(loaded.kernels):
+        kernel = loaded.kernels[name]
+        try:
+            with _at_most(seconds):
+                lines = KernelFile(kernel, data, code.name, text).lines()
+                found.append(scan_kernel(kernel, code.name, lines))
+        except _TooLongError:
+            reason = f"it takes more than {seconds} s of a core (--seconds)"
+            found.append(KernelScan(code.name, name, kernel.arch, reason=reason))
+        except MemoryError:
+            reason = "it takes more memory than is allowed (--megabytes)"
+            found.append(KernelScan(code.name, name, kernel.arch, reason=reason))
+        except EmulateError as error:
+            found.append(KernelScan(code.name, name, kernel.arch, reason=error.message))
+    return found
+
+
+class _TooLongError(Exception):
+    pass
+
+
+@contextmanager
+def _at_most(seconds: int) -> Iterator[None]:
+    """Seconds of this process's core; nothing where the system has no such clock."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _TooLongError
+
+    if not hasattr(signal, "SIGPROF"):
+        yield
+        return
+    try:
+        before = signal.signal(signal.SIGPROF, end)
+    except ValueError:  # only the main thread may
+        yield
+        return
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

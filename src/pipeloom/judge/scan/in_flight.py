@@ -1,0 +1,181 @@
+"""What may, and what must, still be in flight at a place: abstract queues.
+
+A counter is a queue whose entries retire in order. What decides whether ``vmcnt(n)`` has retired an
+operation is how many were issued behind it. Over several paths that is an interval: ``may`` keeps
+the least number (it may be in flight until a wait for no more than that), ``must`` the greatest (no
+path has surely retired it).
+
+    buffer_load v4 ; buffer_load v5 ; s_waitcnt vmcnt(1)      may = [v5's]      must = [v5's]
+
+Operations are bits; a queue is a list of sets by age. Scalar loads return in any order: a set that
+only lgkmcnt(0) empties. ``open_`` are LDS accesses that no barrier has made known to other waves:
+one ends that when the access has retired before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
+
+Ages = list[int]
+"""Sets of operations by how many entries of their queue were issued behind them."""
+_IN_ORDER = (WaitQueue.VM, WaitQueue.LGKM)
+
+
+@dataclass(slots=True)
+class InFlight:
+    """The state before an instruction."""
+
+    may: dict[WaitQueue, Ages] = field(default_factory=lambda: {q: [] for q in _IN_ORDER})
+    must: dict[WaitQueue, Ages] = field(default_factory=lambda: {q: [] for q in _IN_ORDER})
+    scalar_may: int = 0
+    scalar_must: int = 0
+    open_may: int = 0
+    open_must: int = 0
+    masked: int = 0
+    """Operations since whose issue EXEC may have lost lanes."""
+    most: dict[WaitQueue, int] = field(default_factory=lambda: dict.fromkeys(_IN_ORDER, 0))
+    """The most entries that a counter can hold."""
+
+    def copy(self) -> InFlight:
+        """One that can be changed."""
+        return InFlight(
+            {q: list(ages) for q, ages in self.may.items()},
+            {q: list(ages) for q, ages in self.must.items()},
+            self.scalar_may,
+            self.scalar_must,
+            self.open_may,
+            self.open_must,
+            self.masked,
+            dict(self.most),
+        )
+
+    def issue(self, queues: tuple[WaitQueue, ...], bit: int, in_lds: bool) -> None:
+        """An operation enters its queues; ``in_lds`` if other waves can meet it in LDS."""
+        for queue in queues:
+            if queue is WaitQueue.SMEM:
+                self.scalar_may |= bit
+                self.scalar_must |= bit
+                self._grow(WaitQueue.LGKM)
+            else:
+                _push(self.may[queue], bit, COUNTER_LIMIT[queue])
+                _push(self.must[queue], bit, COUNTER_LIMIT[queue])
+                self._grow(queue)
+        self.masked &= ~bit
+        if in_lds:
+            self.open_may |= bit
+            self.open_must |= bit
+
+    def _grow(self, queue: WaitQueue) -> None:
+        self.most[queue] = min(self.most[queue] + 1, COUNTER_LIMIT[queue] + 1)
+
+    def wait(self, vm: int, lgkm: int) -> None:
+        """All but so many are over."""
+        for queue, count in ((WaitQueue.VM, vm), (WaitQueue.LGKM, lgkm)):
+            if count < COUNTER_LIMIT[queue]:
+                del self.may[queue][count:]
+                del self.must[queue][count:]
+                self.most[queue] = min(self.most[queue], count)
+        if lgkm == 0:
+            self.scalar_may = self.scalar_must = 0
+
+    def barrier(self) -> None:
+        """What is over is known to all waves."""
+        self.open_may &= self.all_may()
+        self.open_must &= self.all_must()
+
+    def mask(self) -> None:
+        """EXEC may have lost lanes."""
+        self.masked |= self.all_may()
+
+    def all_may(self) -> int:
+        """Every operation that may be in flight."""
+        found = self.scalar_may
+        for ages in self.may.values():
+            for one in ages:
+                found |= one
+        return found
+
+    def all_must(self) -> int:
+        """Every operation that no path has retired."""
+        found = self.scalar_must
+        for ages in self.must.values():
+            for one in ages:
+                found |= one
+        return found
+
+    def counter(self, bit: int) -> str:
+        """What has to be waited for, as assembly has it: at most how many may be left."""
+        for queue, name in ((WaitQueue.VM, "vmcnt"), (WaitQueue.LGKM, "lgkmcnt")):
+            for age, ops in enumerate(self.may[queue]):
+                if ops & bit:
+                    return f"{name}({age})"
+        return "lgkmcnt(0)"
+
+    def waits_for_nothing(self, vm: int, lgkm: int) -> bool:
+        """Whether a wait has nothing to wait for on any path."""
+        counts = ((WaitQueue.VM, vm), (WaitQueue.LGKM, lgkm))
+        return all(n >= COUNTER_LIMIT[q] or self.most[q] <= n for q, n in counts)
+
+    def join(self, other: InFlight) -> bool:
+        """Let another path arrive here; whether that changed anything."""
+        changed = False
+        for queue in _IN_ORDER:
+            least = _youngest(self.may[queue], other.may[queue])
+            greatest = _oldest(self.must[queue], other.must[queue])
+            changed |= least != self.may[queue] or greatest != self.must[queue]
+            self.may[queue], self.must[queue] = least, greatest
+            if other.most[queue] > self.most[queue]:
+                self.most[queue] = other.most[queue]
+                changed = True
+        before = (self.scalar_may, self.scalar_must, self.open_may, self.open_must, self.masked)
+        self.scalar_may |= other.scalar_may
+        self.scalar_must &= other.scalar_must
+        self.open_may |= other.open_may
+        self.open_must &= other.open_must
+        self.masked |= other.masked
+        after = (self.scalar_may, self.scalar_must, self.open_may, self.open_must, self.masked)
+        return changed or before != after
+
+
+def _push(ages: Ages, bit: int, limit: int) -> None:
+    """All grow older by one; ages that every count retires are one."""
+    for age, ops in enumerate(ages):
+        if ops & bit:
+            ages[age] = ops & ~bit
+    ages.insert(0, bit)
+    if len(ages) > limit:
+        ages[-2] |= ages.pop()
+
+
+def _youngest(a: Ages, b: Ages) -> Ages:
+    seen, found = 0, []
+    for age in range(max(len(a), len(b))):
+        here = (a[age] if age < len(a) else 0) | (b[age] if age < len(b) else 0)
+        found.append(here & ~seen)
+        seen |= here
+    return _trimmed(found)
+
+
+def _oldest(a: Ages, b: Ages) -> Ages:
+    both = 0
+    for one in a:
+        both |= one
+    other = 0
+    for one in b:
+        other |= one
+    both &= other
+    length = max(len(a), len(b))
+    seen, found = 0, [0] * length
+    for age in range(length - 1, -1, -1):
+        here = (a[age] if age < len(a) else 0) | (b[age] if age < len(b) else 0)
+        found[age] = here & both & ~seen
+        seen |= here & both
+    return _trimmed(found)
+
+
+def _trimmed(ages: Ages) -> Ages:
+    while ages and not ages[-1]:
+        ages.pop()
+    return ages
