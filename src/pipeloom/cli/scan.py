@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.bars import bar
-from pipeloom.cli.common import print_json
 from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.printing import print_json
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.scanning import MEGABYTES, SECONDS, scan
 from pipeloom.show.console import TerminalConsole

@@ -61,7 +61,7 @@ def build_program(code: bytes, arch: str) -> tuple[MicroOp, ...]:
     skips = vector_skip.skip_places(instructions)
 
     def make(instruction: Decoded) -> MicroOp:
-        return vector_skip.build(instruction, skips) or _build(instruction, arch, places)
+        return vector_skip.build(instruction, skips) or build_step(instruction, arch, places)
 
     for instruction in instructions:
         try:
@@ -98,7 +98,8 @@ def _past_the_end(pc: int) -> MicroOp:
     return MicroOp(Decoded(pc, 4, "end of kernel", "", "", {}), run)
 
 
-def _build(instruction: Decoded, arch: str, places: dict[int, int]) -> MicroOp:
+def build_step(instruction: Decoded, arch: str, places: dict[int, int]) -> MicroOp:
+    """One instruction; ``places`` maps a pc to its place in the program, for branches."""
     step = (
         gpr_index.build(instruction)
         or control.build(instruction, places)

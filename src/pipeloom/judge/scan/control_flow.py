@@ -108,8 +108,8 @@ def _around(
         around[head] |= bit
         todo = [end]
         while todo:
-            run = todo.pop()
-            if not around[run] & bit:
-                around[run] |= bit
-                todo += before[run]
+            place = todo.pop()
+            if not around[place] & bit:
+                around[place] |= bit
+                todo += before[place]
     return tuple(loops if loops.bit_count() < MOST_CONTEXTS.bit_length() else 0 for loops in around)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +12,18 @@ from pipeloom.judge.emulate.loader import CodeKernel
 from pipeloom.judge.emulate.register_numbers import each_register
 from pipeloom.judge.emulate.traps import EmulateError
 from pipeloom.judge.emulate.wait_states import read_instructions
-from pipeloom.judge.scan.control_flow import control_flow
+from pipeloom.judge.scan.control_flow import CodePaths, control_flow
+from pipeloom.judge.scan.lane_values import LaneValues
+from pipeloom.judge.scan.lds_bytes import byte_range
+from pipeloom.judge.scan.lds_hazards import LdsMeeting, LdsScan, scan_lds
 from pipeloom.judge.scan.register_hazards import RegisterMeeting, RegisterScan, scan_registers
 from pipeloom.judge.scan.scan_findings import KernelScan, ScanFinding, ScanKind, ScanPlace
-from pipeloom.judge.scan.scanned_code import ScanStep, read_steps
+from pipeloom.judge.scan.scanned_code import LdsTouch, ScanStep, read_steps
+from pipeloom.judge.scan.wave_branches import WaveBranches, wave_branches
 from pipeloom.judge.wait_states import Basis, Issued, Shortfall, judge, register_name
 
+MOST_THREADS = 1024
+"""Of a workgroup."""
 MOST_INSTRUCTIONS = 200_000
 """Of one kernel; the largest of AITER has 30,000."""
 
@@ -48,9 +55,13 @@ def _scan(kernel: CodeKernel, file: str, lines: Mapping[int, str]) -> KernelScan
     flow = control_flow(steps)
     places = _Places(steps, lines)
     registers = scan_registers(steps, flow)
+    branches = wave_branches(steps, flow)
+    shared = _scan_lds(kernel, steps, flow, branches)
     short = judge(issued, kernel.target)
     findings = [
         *_register_findings(registers.meetings, places),
+        *_lds_findings(shared.meetings, steps, places),
+        *_barrier_findings(branches, places),
         *_other_findings(registers, places),
         *_wait_states(short, steps, issued, places),
     ]
@@ -59,6 +70,8 @@ def _scan(kernel: CodeKernel, file: str, lines: Mapping[int, str]) -> KernelScan
     indexed = sum(step.indexed for step in steps)
     if indexed:
         not_known["vector instructions whose registers M0 chooses"] = indexed
+    if shared.unknown:
+        not_known["LDS accesses whose address is not known"] = shared.unknown
     findings.sort(key=lambda f: (not f.kind.is_defect, not f.definite, f.second.pc, f.kind.value))
     return KernelScan(
         file,
@@ -68,6 +81,18 @@ def _scan(kernel: CodeKernel, file: str, lines: Mapping[int, str]) -> KernelScan
         tuple(findings),
         tuple(sorted(not_known.items())),
     )
+
+
+def _scan_lds(
+    kernel: CodeKernel, steps: Sequence[ScanStep], flow: CodePaths, branches: WaveBranches
+) -> LdsScan:
+    """LDS, for one workgroup as large as the kernel allows."""
+    block = kernel.metadata.required_block
+    threads = math.prod(block) if block else kernel.metadata.max_work_items
+    if not threads or threads > MOST_THREADS:
+        return LdsScan((), sum(step.lds is not None for step in steps))
+    values = LaneValues(threads, kernel.arch)
+    return scan_lds(steps, flow, branches, values, kernel.target.lds_bytes)
 
 
 class _Places:
@@ -107,6 +132,60 @@ def _register_findings(meetings: Sequence[RegisterMeeting], places: _Places) -> 
             )
         )
     return found
+
+
+def _lds_findings(
+    meetings: Sequence[LdsMeeting], steps: Sequence[ScanStep], places: _Places
+) -> list[ScanFinding]:
+    """One for each access and kind: the first that meets it, and the others."""
+    groups: dict[tuple[int, bool], list[LdsMeeting]] = {}
+    for one in meetings:
+        groups.setdefault((one.first, one.across), []).append(one)
+    found = []
+    for (first, across), group in groups.items():
+        certain = [one for one in group if one.definite] or group
+        chosen = next((one for one in certain if one.second > first), certain[0])
+        where = byte_range(chosen.bytes)
+        found.append(
+            ScanFinding(
+                ScanKind.LDS_WAVES if across else ScanKind.LDS,
+                chosen.definite,
+                places[chosen.second],
+                places[first],
+                where,
+                chosen.counter,
+                _lds_message(chosen, steps, where),
+                tuple(places[one.second] for one in group if one is not chosen),
+            )
+        )
+    return found
+
+
+def _lds_message(one: LdsMeeting, steps: Sequence[ScanStep], where: str) -> str:
+    reads = steps[one.first].lds is LdsTouch.READ
+    act = "read" if steps[one.second].lds is LdsTouch.READ else "overwritten"
+    still = "being read" if reads else "being written"
+    lacks = f"s_waitcnt {one.counter}" if one.counter else ""
+    if not one.across:
+        return f"{where} of LDS are {act} while they may still be {still}: {lacks} is missing"
+    barrier = f"{lacks} and then s_barrier" if lacks else "s_barrier"
+    return (
+        f"{where} of LDS are {act} while they may still be {still} by another wave: {barrier} "
+        "must come between"
+    )
+
+
+def _barrier_findings(branches: WaveBranches, places: _Places) -> list[ScanFinding]:
+    return [
+        ScanFinding(
+            ScanKind.BARRIER,
+            False,
+            places[barrier],
+            places[branch],
+            message="waves may take the branch differently: not all of them come to the barrier",
+        )
+        for branch, barrier in branches.barriers
+    ]
 
 
 def _names(registers: int) -> str:
