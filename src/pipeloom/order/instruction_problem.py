@@ -38,8 +38,8 @@ def stepped(
     registers: Mapping[str, int],
     barriers: int,
     *,
-    margin: int = 0,
-    deep: int = 0,
+    margin: int,
+    deep: int,
 ) -> ModuloProblem:
     """What can be run, in steps of the shortest product; ops behind the tasks are barriers.
 

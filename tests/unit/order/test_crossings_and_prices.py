@@ -12,6 +12,7 @@ from pipeloom.order.modulo.circle import fewest_points
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.prices import Price, Prices
 from pipeloom.order.tasks import Lowered
+from pipeloom.order.unit_times import ISSUE, Machine
 
 
 def lowered(loop: Loop, waves: int) -> Lowered:
@@ -68,3 +69,10 @@ def test_one_wave_needs_no_barriers() -> None:
     assert Prices(lowered(row_sum(), 1)).publish == 0
     assert Prices(lowered(gemm(), 4)).publish == GFX950.barrier_alone_cycles.value
     assert Prices(lowered(gemm(), 8)).publish == GFX950.barrier_shared_cycles.value
+
+
+def test_every_barrier_costs_issue_slots() -> None:
+    machine = Machine.of(lowered(gemm(), 4))
+    cycles = [{t.unit: t.cycles for t in machine.times(n)}[ISSUE] for n in range(4)]
+    assert machine.barrier > 1
+    assert cycles == [cycles[0] + n * machine.barrier for n in range(4)]

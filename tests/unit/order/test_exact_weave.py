@@ -30,7 +30,10 @@ from pipeloom.order.patterns import (
     woven,
 )
 from pipeloom.order.tasks import Lowered
+from pipeloom.order.unit_times import ISSUE, MATRIX
 from pipeloom.order.weave import Weaver
+from pipeloom.program.nodes import Region
+from pipeloom.program.steps import Unit
 from pipeloom.write import emit_program
 
 KERNELS = [
@@ -121,7 +124,7 @@ def test_alike_loads_keep_their_order() -> None:
     fine = refine(SMALL)
     registers = register_copies(fine)
     products = Weaver(fine, Pattern(), registers).products
-    problem = stepped(fine, products, registers, 1)
+    problem = stepped(fine, products, registers, 1, margin=0, deep=0)
     found = solve_modulo(problem, work_limit=1)
     assert not check_modulo(problem, found.ii, found.starts)
     loads = [(op.name.split()[-1], n) for n, op in enumerate(problem.ops) if op.load]
@@ -129,6 +132,26 @@ def test_alike_loads_keep_their_order() -> None:
         mine = [found.starts[n] for name, n in loads if name.split(".")[0] == tile]
         assert mine == sorted(mine)
     assert found.ii * step_cycles(fine) <= 1.02 * bound_of(SMALL)[0]
+
+
+@pytest.mark.parametrize("waves", [4, 8])
+def test_what_ops_of_the_solver_take_of_a_step(waves: int) -> None:
+    """A load to LDS has two instructions; at a barrier nothing issues, and a SIMD with one wave
+    has no products of another."""
+    fine = refine(lowered_gemm("gfx950", "bf16", 128, 128, 64, waves))
+    registers = register_copies(fine)
+    products = Weaver(fine, Pattern(), registers).products
+    problem = stepped(fine, products, registers, 1, margin=0, deep=0)
+    room = {unit.name: unit.capacity or 0 for unit in problem.units if unit.name.startswith(ISSUE)}
+    for op, task in zip(problem.ops, fine.of(Region.LOOP), strict=False):
+        slots = sum(use.unit in room and use.offset == 1 for use in op.uses)
+        assert slots == min(2 if op.load else task.unit is not Unit.MATRIX, *room.values())
+    barrier = [use.unit for use in problem.ops[-1].uses]
+    assert all(barrier.count(name) == most for name, most in room.items())
+    assert (MATRIX in barrier) == (waves == 4)
+    deep = stepped(fine, products, registers, 1, margin=0, deep=1).channels
+    lds = [c.max_buffers or 0 for c in problem.channels if c.bytes]
+    assert [c.max_buffers or 0 for c in deep if c.bytes] == [*lds[:-1], lds[-1] + 1]
 
 
 def test_ctrl_c_in_the_solver_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_the_remedy_is_one_that_the_chip_and_the_writer_have() -> None:
         arrange(gemm(64, 64, 128, "mxfp8"), GFX942, 4)
     named = set(re.findall(r"[a-z_0-9]+", str(caught.value.hint)))
     assert {"bf16", "fp16", "fp8_fnuz"} <= named
-    assert not {"f32", "scaled_matmul"} & named
+    assert not {"f32", "scaled_matmul", "fp8", "fp4", "fp6"} & named
 
 
 def test_a_product_of_what_vector_ops_make_of_a_loaded_tile() -> None:

@@ -26,6 +26,22 @@ def test_shapes_files_and_models(tmp_path: Path) -> None:
     assert all(len(model.shapes(1)) == 5 for model in MODELS.values())
 
 
+def test_models_have_the_parameters_they_are_named_after() -> None:
+    """By the weights of all layers, and of the words at either end."""
+    layers = {
+        "llama-3-8b": 32,
+        "llama-3-70b": 80,
+        "llama-3-405b": 126,
+        "qwen-3-8b": 36,
+        "qwen-3-32b": 64,
+    }
+    for name, model in MODELS.items():
+        *layer, words = (n * k for _, n, k in model.shapes(1))
+        billions = (layers[name] * sum(layer) + 2 * words) / 1e9
+        assert billions == pytest.approx(float(name.split("-")[-1][:-1]), rel=0.025), name
+        assert model.heads % model.kv_heads == 0
+
+
 @pytest.mark.parametrize(
     ("words", "dtype", "part"),
     [

@@ -93,10 +93,10 @@ class Session:
         trips: Trips | int,
         policy: str,
         *,
-        seed: int = 0,
+        seed: int,
+        explain: bool,
+        trace: bool,
         arrays: Mapping[str, Any] | None = None,
-        explain: bool = False,
-        trace: bool = False,
     ) -> None:
         check_int("execute", "seed", seed, 0)
         program = executor.program

@@ -13,7 +13,7 @@ from pipeloom.declare import Loop, maximum, where
 from pipeloom.errors import StructureError
 from pipeloom.judge.execute.actions import Action, Side, Storage
 from pipeloom.program import Access, Meaning, Program, Work
-from tests.unit.judge.verify.programs import attention, changed, lowered
+from tests.unit.judge.verify.programs import attention, changed, lowered, producer_consumer
 
 NAN = float("nan")
 
@@ -197,3 +197,17 @@ def test_an_op_that_the_boxes_do_not_fit_is_refused() -> None:
     computed = changed(made, "loop", "copy X", is_copy=False)
     with pytest.raises(StructureError, match="which no op computes"):
         action_of(computed, "copy X")
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_write_is_shared_if_it_is_of_lds_and_says_so(says_so: bool) -> None:
+    """Waves that write parts of their own end apart, each when its own part is there."""
+    steps = [
+        replace(step, writes=tuple(replace(a, shared=says_so) for a in step.writes))
+        for group in producer_consumer().groups
+        for _, _, step in group.steps()
+        if isinstance(step, Work) and step.writes
+    ]
+    storage = Storage(producer_consumer())
+    found = {(w.side, w.shared) for w in (storage.action(s, 0, 0).write for s in steps)}
+    assert found == {(Side.LDS, says_so), (Side.REGISTERS, False), (Side.OUTPUT, False)}

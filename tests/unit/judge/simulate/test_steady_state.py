@@ -9,7 +9,8 @@ from itertools import accumulate
 import pytest
 
 from pipeloom.judge.simulate import Trace, simulate_stream
-from pipeloom.judge.simulate.settled import steady_cycles_of
+from pipeloom.judge.simulate.settled import _simd, steady_cycles_of
+from pipeloom.judge.simulate.units import Simd
 
 
 def with_iterations(*waves: tuple[int, Sequence[int]]) -> Trace:
@@ -96,3 +97,16 @@ def test_waves_that_no_barrier_holds_together_are_run_to_the_end() -> None:
     trace = simulate_stream("V3 N", arch="gfx950", waves_per_simd=2, iterations=6)
     short = steady_cycles_of(trace.programs, trace.machine, 6)
     assert short == trace.steady_cycles_per_iteration
+
+
+def test_a_simd_is_the_same_some_time_later() -> None:
+    """What is compared is how long its units are still busy, and not since when."""
+
+    def busy(now: int) -> Simd:
+        simd = Simd()
+        simd.matrix_free, simd.valu_free, simd.lds_port = now + 9, now, now + 3
+        simd.return_free = now - min(now, 5)
+        return simd
+
+    assert _simd(busy(100), 100) == _simd(busy(740), 740)
+    assert _simd(busy(100), 100) != _simd(busy(100), 101)

@@ -97,3 +97,18 @@ def test_a_tile_that_stores_c_is_not_charged_for_it_again() -> None:
     result = estimate_gemm(GFX950, GemmProblem(64, 32, 512), block, cost, stored=True)
     assert result.tile_cycles == pytest.approx(trace.total_cycles)
     assert any("as in the simulated tile" in text for text in result.assumptions)
+
+
+def test_copies_to_aligned_rows_read_and_write_each_byte_once() -> None:
+    """K of 4099 elements is no whole loads: both operands are copied, of our kernels only."""
+    gpu = gpu_for("gfx950")
+
+    def copies(problem: GemmProblem, blocked: bool) -> float:
+        parts = dict(predict(gpu, problem, Plan(BLOCK, blocked=blocked), COST).parts)
+        return parts["copies to aligned rows"]
+
+    odd, twice = GemmProblem(4096, 4096, 4099), GemmProblem(8192, 8192, 4099)
+    assert copies(CUBE, blocked=False) == copies(odd, blocked=True) == 0
+    rate = gpu.hbm_gb_per_s.value * gpu.memory.hbm_share.value * 1e3  # bytes in a microsecond
+    more = copies(twice, blocked=False) - copies(odd, blocked=False)
+    assert more == pytest.approx(2 * 2 * 4096 * 4099 * 2 / rate)

@@ -13,6 +13,7 @@ from pipeloom.machine.dtypes import F32
 from pipeloom.program import (
     Access,
     Affine,
+    Box,
     Program,
     Step,
     TileType,
@@ -523,3 +524,39 @@ def test_a_verdict_is_plain_data() -> None:
     plain = verify(row_sum_program(last=2)).to_dict()
     assert plain["status"] == "race"
     assert plain["findings"][0]["second"]["section"] in ("loop", "epilogue")
+
+
+def put_and_fetch(claimed: int, barrier: bool) -> Program:
+    """Both waves put a row into LDS and fetch their half; ``claimed`` is whose row they say."""
+    halves: tuple[Box, ...] = (((0, 1), (0, 4)), ((0, 1), (4, 8)))
+    parts: tuple[Box, ...] = (((0, 4), (0, 1)), ((4, 8), (0, 1)))
+    outs: tuple[Box, ...] = (((0, 4),), ((4, 8),))
+    resources = [
+        lds("buffer", TILE),
+        register("G", TILE),
+        register("R", TileType(("k", "c"), (1, 4), F32)),
+        register("sum", TileType(("c",), (4,), F32), 0.0),
+    ]
+    loop = looped(
+        load_row("G", 0),
+        wait("vm"),
+        copy("X", "G", Access("buffer", shared=True), claimed, "lgkm", label="put"),
+        wait("lgkm"),
+        *([BARRIER] if barrier else []),
+        copy("X", Access("buffer", halves), "R", 0, "lgkm", label="fetch"),
+        wait("lgkm"),
+        BARRIER,
+        add_up(["R"], "sum", 0, parts=parts),
+    )
+    store = replace(copy("out", "sum", "out", None, "vm"), writes=(Access("out", outs),))
+    return program(row_sum(), resources, [((0, 1), [loop, straight("end", store)])])
+
+
+@pytest.mark.parametrize("claimed", [0, 1])
+def test_what_is_told_of_a_copy_is_what_it_brings_and_not_what_it_says(claimed: int) -> None:
+    assert verify(put_and_fetch(claimed, barrier=True)).proved
+    (found,) = verify(put_and_fetch(claimed, barrier=False)).findings
+    assert found.kind is FindingKind.RAW
+    assert found.first is not None
+    assert (found.first.slot, found.second.slot) == (2, 4)
+    assert found.first.wave != found.second.wave
