@@ -238,3 +238,5 @@ from .tuning.calls import (
 from .tuning.search import Tuned as Tuned
 from .show.chrome_trace import chrome_trace as chrome_trace
 from .write import EmitError as EmitError, EmittedKernel as EmittedKernel, assemble as assemble
+from .write.lower.wave_clocks import TimingRecord as TimingRecord
+from .write.timings import WaveTimings as WaveTimings, read_timings as read_timings

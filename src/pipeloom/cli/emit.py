@@ -48,6 +48,11 @@ EMISSION = (
     ),
     option("--out-dtype", "bf16, fp16 or f32; like A and B, f32 for fp8"),
     flag("--allow-timing", "emit a schedule whose verdict is TIMING"),
+    flag(
+        "--timed",
+        "every wave records when it began, looped and ended, its trips and where it ran, in a "
+        "buffer that is one argument more; the loop is the same",
+    ),
 )
 """What emitting commands share: source, target and types."""
 
@@ -74,6 +79,7 @@ USAGE = CommandUsage(
     examples=(
         "pipeloom emit ping_pong -o k.s",
         "pipeloom emit gemm_tile --target gfx942 --dtype fp16 -o k.hsaco",
+        "pipeloom emit ping_pong --timed -o timed.hsaco",
     ),
 )
 
@@ -84,6 +90,7 @@ def emit_job(arguments: argparse.Namespace) -> EmitJob:
         source_of(arguments, k_tiles=arguments.k_tiles),
         out_dtype=arguments.out_dtype,
         allow_timing=arguments.allow_timing,
+        timed=arguments.timed,
     )
 
 

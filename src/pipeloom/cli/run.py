@@ -207,6 +207,13 @@ def _print(found: Ran) -> None:
     print(f"{shown}: {result} ({how})")
     if not found.race_check:
         print("race check off")
+    if (timed := getattr(found.trials[-1], "timings", None)) is not None:
+        figures = timed.to_dict()
+        parts = ", ".join(f"{part} {figures[part]:.0f}" for part in ("prologue", "epilogue"))
+        print(
+            f"timed: {figures['waves']} waves, {figures['cycles_per_trip']:.0f} per trip, {parts}, "
+            "in instructions of the emulator"
+        )
     print(found.kernel.resources)
 
 

@@ -31,7 +31,8 @@ class EmitJob:
     """What to emit; chip and types are the source's, and follow from the kernel where it has none.
 
     ``k`` fits a loop, whose depth is derived, to that size along what it runs over, where it is
-    whole tiles. ``name`` is the kernel's symbol.
+    whole tiles. ``name`` is the kernel's symbol. A ``timed`` kernel stores when its waves began,
+    looped and ended.
     """
 
     source: Source
@@ -39,11 +40,16 @@ class EmitJob:
     allow_timing: bool = False
     k: int | None = None
     name: str | None = None
+    timed: bool = False
 
     def to_dict(self) -> dict[str, Any] | None:
         """What a record says of it; None where it is about an object."""
         return made_from(
-            self.source, out_dtype=self.out_dtype, allow_timing=self.allow_timing, k=self.k
+            self.source,
+            out_dtype=self.out_dtype,
+            allow_timing=self.allow_timing,
+            k=self.k,
+            timed=self.timed,
         )
 
 
@@ -110,7 +116,11 @@ def emit(job: EmitJob | Source | Named, opened: Opened | None = None) -> Emissio
         program = opened.program(choice.form.sync, choice.form.reorder)
         label, notes = choice.form.label, (*notes, *choice.notes)
     kernel = emit_program(
-        program, ops=opened.ops, name=job.name or symbol(opened), allow_timing=job.allow_timing
+        program,
+        ops=opened.ops,
+        name=job.name or symbol(opened),
+        allow_timing=job.allow_timing,
+        timed=job.timed,
     )
     if choice is not None and not choice.unchanged:
         kernel = replace(kernel, form=choice.form.words)

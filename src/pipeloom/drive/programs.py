@@ -233,6 +233,7 @@ def emit(
     target: str | Target | None = None,
     dtype: str | None = None,
     out_dtype: str | None = None,
+    timed: bool = False,
 ) -> EmittedKernel:
     """Its machine code as text; only what is PROVED is written.
 
@@ -250,15 +251,20 @@ def emit(
         target: For schedules: the chip.
         dtype: For schedules: the element type of the inputs.
         out_dtype: For schedules: the element type of the output.
+        timed: Whether every wave records when it began, looped and ended, and where it ran, in a
+            buffer that is one argument more; the loop is the same.
     """
     if isinstance(source, Program):
         _only_for_schedules(target=target, dtype=dtype, out_dtype=out_dtype)
-        return emit_program(source, ops=ops or VOCABULARY, name=name, allow_timing=allow_timing)
+        return emit_program(
+            source, ops=ops or VOCABULARY, name=name, allow_timing=allow_timing, timed=timed
+        )
     asked = _asked(source)
     if isinstance(source, CompiledSchedule):
         asked = replace(asked, sync="reference")
     asked = replace(asked, arch=target or asked.arch, dtype=dtype or asked.element_type)
-    return emit_job(EmitJob(asked, out_dtype, allow_timing=allow_timing, name=name)).kernel
+    job = EmitJob(asked, out_dtype, allow_timing=allow_timing, name=name, timed=timed)
+    return emit_job(job).kernel
 
 
 def run(

@@ -20,7 +20,7 @@ from pipeloom.machine.target import Target
 SOURCE = ("tile", "sync", "reorder", "waves", "k_tiles")
 KERNEL = {"target": "arch", "dtype": "dtype"}
 """What a record says of the job and is asked of a source."""
-JOB = ("out_dtype", "allow_timing", "k")
+JOB = ("out_dtype", "allow_timing", "k", "timed")
 
 
 def record_path(code: str | Path) -> Path:

@@ -39,6 +39,7 @@ from pipeloom.program.nodes import POSITIVE, Node, NodeKind
 from pipeloom.write import AssembledCode, EmittedKernel
 from pipeloom.write.launch import check_sizes, scalars_of
 from pipeloom.write.lower.global_arrays import stride_name
+from pipeloom.write.timings import WaveTimings, read_timings
 
 Array = npt.NDArray[Any]
 
@@ -103,6 +104,9 @@ class Trial:
     """Instructions executed, over all waves."""
     outputs: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
     """The output arrays."""
+    timings: WaveTimings | None = field(default=None, repr=False, compare=False)
+    """What a timed kernel recorded of its waves, by the emulator's clock, which counts
+    instructions."""
 
     @property
     def ok(self) -> bool:
@@ -173,20 +177,26 @@ def run_program(
     buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
     findings: tuple[Defect, ...] = ()
     spoilt = executed = 0
+    timings = None
     if runner is not None:
         spoilt = runner({n: places[n].shown(array) for n, array in buffers.items()}, given)
     else:
+        grid = launch.grid(sizes)
+        own = {} if emitted.timing is None else emitted.timing.values(grid)
+        known: dict[str, int | Array] = {**sizes, **own}
         result = run_kernel(
             ready.kernel,
-            grid=launch.grid(sizes),
+            grid=grid,
             block=emitted.block,
-            args=[_argument(a.name, buffers, sizes, places, given) for a in emitted.arguments],
+            args=[_argument(a.name, buffers, known, places, given) for a in emitted.arguments],
             seed=seed,
             timing=timing,
             line_map=ready.line_map,
             check_races=check_races,
         )
         findings, executed = result.findings, result.executed
+        if emitted.timing is not None:
+            timings = read_timings(own[emitted.timing.pointer], emitted.timing)
     expected = evaluate(meaning, values, given, ops)
     wrong, worst, found = {}, 0.0, {}
     for node in meaning.outputs:
@@ -199,7 +209,7 @@ def run_program(
         worst = max(worst, error)
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
-    return Trial(dict(sizes), seed, findings, wrong, worst, spoilt, executed, found)
+    return Trial(dict(sizes), seed, findings, wrong, worst, spoilt, executed, found, timings)
 
 
 def whole_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -308,7 +318,7 @@ def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Arra
 def _argument(
     name: str,
     buffers: Mapping[str, Array],
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, int | Array],
     places: Mapping[str, _Place],
     scalars: Mapping[str, float],
 ) -> Array | int | np.float32:

@@ -65,6 +65,8 @@ def _judged(emitted: EmittedKernel) -> Checked:
         values[node.name] = rng.integers(0, 256 if filled else 1, count, dtype=np.uint8)
         values[f"ld_{node.name}"] = launch.pitch(node.name, sizes)
         values[f"bs_{node.name}"] = elements
+    if emitted.timing is not None:
+        values |= emitted.timing.values(launch.grid(sizes))
     return check(
         KernelFile(kernel, data, f"{emitted.name}.s", emitted.text),
         launch.grid(sizes),

@@ -180,7 +180,7 @@ def _scalar(line: MachineLine, jumped: bool) -> WaveOp:
             return WaveOp.nop(_SLEEP * line.amount)
     if jumped:
         return WaveOp.branch(label=line.text)
-    if line.name.startswith(("s_load", "s_buffer_load", "s_scratch_load")):
+    if line.name.startswith(("s_load", "s_buffer_load", "s_scratch_load", "s_mem")):
         return WaveOp.scalar_load(label=line.text)
     return WaveOp.salu(label=line.text)
 

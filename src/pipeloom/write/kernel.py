@@ -19,6 +19,7 @@ from pipeloom.notebook import fragment
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.isa import Instruction, Line
 from pipeloom.write.launch import Launch
+from pipeloom.write.lower.wave_clocks import TimingRecord
 from pipeloom.write.text import Argument
 
 
@@ -52,6 +53,8 @@ class EmittedKernel:
     """The kernel's arguments in order."""
     launch: Launch
     """The grid, and the sizes that it can compute."""
+    timing: TimingRecord | None = None
+    """What it stores of its own time, where it was emitted ``timed``."""
     form: str = ""
     """How it differs from what was given (``sync repaired; 4 loads moved``); empty where it does
     not."""

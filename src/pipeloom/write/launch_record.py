@@ -13,10 +13,11 @@ Everything a launcher would otherwise type by hand; ``pl.launch`` reads nothing 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from pipeloom.machine.dispatch import DIVISIBLE
-from pipeloom.program import Meaning, NodeKind
+from pipeloom.program import NodeKind
 from pipeloom.program.nodes import POSITIVE
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
@@ -65,10 +66,11 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
                 "offset": argument.offset,
                 "size": argument.size,
                 "kind": "pointer" if argument.is_pointer else "value",
-                **(_array(launch.meaning, argument.name) if argument.is_pointer else {}),
+                **(_array(emitted, argument.name) if argument.is_pointer else {}),
             }
             for argument in emitted.arguments
         ],
+        **({} if emitted.timing is None else {"timing": asdict(emitted.timing)}),
         "resources": {
             "vgprs": resources.vgprs,
             "agprs": resources.agprs,
@@ -80,12 +82,16 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
     }
 
 
-def _array(meaning: Meaning, name: str) -> dict[str, Any]:
+def _array(emitted: EmittedKernel, name: str) -> dict[str, Any]:
     """What a pointer points to: elements, by dimension, the last of which is contiguous.
 
-    Of a type that ``covers`` several elements along it, one stands for so many.
+    Of a type that ``covers`` several elements along it, one stands for so many. The records of a
+    timed kernel have no dimensions: ``timing`` says how many there are.
     """
-    node, kind = meaning[name], meaning[name].type
+    if emitted.timing is not None and name == emitted.timing.pointer:
+        return {"dtype": "u32", "bits": 32, "dims": [], "batch": [], "output": True}
+    node = emitted.launch.meaning[name]
+    kind = node.type
     covers = {"covers": kind.dtype.covers} if kind.dtype.covers > 1 else {}
     return {
         "dtype": kind.dtype.name,

@@ -53,8 +53,8 @@ def emit_program(program: Program, **options: Any) -> EmittedKernel:
     Args:
         program: What to write, for its own target.
         **options: ``judge`` (``verify``), ``ops`` (every op of the program, with its lowering),
-            ``name`` (the kernel's symbol), ``allow_timing``, and ``placing``: what launches may ask
-            of it beyond whole trips of one problem.
+            ``name`` (the kernel's symbol), ``allow_timing``, ``placing`` (what launches may ask of
+            it beyond whole trips of one problem) and ``timed`` (with clocks of each wave).
     """
     return _writer(program.target).emit(program, **options)
 

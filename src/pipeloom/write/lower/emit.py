@@ -68,6 +68,7 @@ from pipeloom.write.lower.register_kinds import accumulators, loaded_singly
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.start_values import plan_start
 from pipeloom.write.lower.starts import Starts
+from pipeloom.write.lower.wave_clocks import WaveClocks, timed_loop
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text
 
@@ -84,11 +85,12 @@ def emit_cdna(
     name: str | None = None,
     allow_timing: bool = False,
     placing: Placing = ONE_PROBLEM,
+    timed: bool = False,
 ) -> EmittedKernel:
     """The kernel of a program whose verdict allows it; raises ``EmitError`` for what it cannot be.
 
     ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
-    ``placing`` is what launches may ask of it beyond whole trips of one problem.
+    ``placing`` is what launches may ask of it beyond whole trips; ``timed`` adds clocks around it.
     """
     if program.target.encoded_as not in PROCESSORS:
         raise EmitError(
@@ -104,8 +106,8 @@ def emit_cdna(
     if dealt:
         # Where rows are dealt to lanes by thirds already, no few instructions compute both.
         with suppress(NotLinearError):
-            return _Emission(program, ops, symbol, placing, dealt).kernel(status)
-    return _Emission(program, ops, symbol, placing, frozenset()).kernel(status)
+            return _Emission(program, ops, symbol, placing, dealt).kernel(status, timed)
+    return _Emission(program, ops, symbol, placing, frozenset()).kernel(status, timed)
 
 
 def occupied_cdna(program: Program, *, ops: Vocabulary = VOCABULARY) -> Resources:
@@ -159,6 +161,7 @@ class _Emission:
         self.writes: dict[tuple[int, int, int], Write] = {}
         self.regions: dict[tuple[int, int, int], PredicatedRegion] = {}
         self.starts: list[list[Write]] = [[] for _ in program.groups]
+        self.clocks: WaveClocks | None = None
         for number, group in enumerate(program.groups):
             self._plan_group(number, group)
 
@@ -236,10 +239,14 @@ class _Emission:
             target=self.target,
         )
 
-    def kernel(self, status: Enum) -> EmittedKernel:
+    def kernel(self, status: Enum, timed: bool) -> EmittedKernel:
         program, memory = self.program, self.memory
         allocation, resources = self.place()
-        code = Code()
+        arguments, code = memory.arguments, Code()
+        if timed:
+            self.clocks = WaveClocks(resources, arguments, memory.ids)
+            resources, arguments = self.clocks.resources(), self.clocks.arguments
+            self.clocks.begin(code)
         self._setup(code)
         self._groups(code)
         lines = tuple(insert_wait_states(list(break_clauses(code.lines)), self.target))
@@ -250,7 +257,7 @@ class _Emission:
             self.target.encoded_as,
             lines,
             resources,
-            memory.arguments,
+            arguments,
             title,
             memory.ids,
         )
@@ -267,8 +274,9 @@ class _Emission:
             resources=resources,
             allocation=allocation,
             waves=program.waves,
-            arguments=memory.arguments,
+            arguments=arguments,
             launch=self._launch(),
+            timing=None if self.clocks is None else self.clocks.timing,
         )
 
     def _launch(self) -> Launch:
@@ -331,6 +339,8 @@ class _Emission:
             for at, section in enumerate(group.sections):
                 self._section(code, number, at, section)
             self._start(code, number)
+            if self.clocks:
+                self.clocks.end(code)
             code("s_endpgm")
 
     def _start(self, code: Code, group: int) -> None:
@@ -363,6 +373,9 @@ class _Emission:
             code("s_cmp_ge_i32", 0, left)
             code("s_cbranch_scc1", after)
             self.context.may_miss = False
+        clocks = self.clocks if section is timed_loop(self.program.groups[group]) else None
+        if clocks:
+            clocks.before_loop(code, left, self.clock.step)
         code.align()
         code.label(loop)
         start = len(code.lines)
@@ -372,6 +385,8 @@ class _Emission:
         code.lines[start:] = balance(hoist_scalars(code.lines[start:], self.target), self.target)
         code("s_cbranch_scc1", loop)
         code.label(after)
+        if clocks:
+            clocks.after_loop(code)
         self.clock.leave(section)
         self.context.may_miss = self.memory.placing.ragged
 
