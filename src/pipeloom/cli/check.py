@@ -17,8 +17,14 @@ from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.errors import OrderError
 from pipeloom.files import write_file
 from pipeloom.machine_code.launch_file import load_launch, template
+from pipeloom.machine_code.loop_times import KernelTiming
 from pipeloom.show.check_text import render_check
 from pipeloom.show.console import TerminalConsole
+
+SIMULATED = 200_000
+"""Instructions of all waves that are simulated unless told otherwise: 1.5 s or so."""
+MOST_SECONDS, MOST_MEGABYTES = 600, 8192
+"""Processor time and memory that one kernel may take unless told otherwise."""
 
 USAGE = CommandUsage(
     "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
@@ -47,6 +53,25 @@ USAGE = CommandUsage(
             f"(default {MOST_INSTRUCTIONS})",
             type=at_least(1),
             default=MOST_INSTRUCTIONS,
+        ),
+        option(
+            "--max-seconds N",
+            f"processor time of one kernel; longer is NOT JUDGED (default {MOST_SECONDS})",
+            type=at_least(1),
+            default=MOST_SECONDS,
+        ),
+        option(
+            "--max-memory MB",
+            f"memory of one kernel; more is NOT JUDGED (default {MOST_MEGABYTES})",
+            type=at_least(1),
+            default=MOST_MEGABYTES,
+        ),
+        option(
+            "--simulate N",
+            "how many instructions of all waves to simulate for the cycles of the loops, at most "
+            f"(default {SIMULATED}; 0: none)",
+            type=at_least(0),
+            default=SIMULATED,
         ),
         option(
             "--fix OUT.s",
@@ -98,22 +123,23 @@ def run(arguments: argparse.Namespace) -> int:
             dynamic_lds=launch.more_lds(),
             seeds=arguments.seeds,
             max_instructions=arguments.max_instructions,
+            seconds=arguments.max_seconds,
+            megabytes=arguments.max_memory,
             progress=tell,
         )
     if arguments.witness is not None:
         write_file(arguments.witness, json_text(checked.witness()))
     if arguments.json:
         fixed = _fixed(arguments, checked)
-        code = _print_json(checked, fixed)
+        code = _print_json(arguments, checked, fixed)
         wrote(arguments, arguments.witness, None if fixed is None else arguments.fix)
         return code
     console = TerminalConsole()
     console.print(render_check(checked.verdict))
-    timing = time_checked(checked)
-    for loop in () if timing is None else timing.loops:
-        console.print(f"  {loop}", style="bright_black", highlight=False, soft_wrap=True)
-    loosened = time_loosened(checked)
-    if timing is not None and loosened is not None:
+    timing, loosened = _timings(arguments, checked)
+    for line in () if timing is None else (*timing.loops, *map(_skipped, timing.skipped)):
+        console.print(f"  {line}", style="bright_black", highlight=False, soft_wrap=True)
+    if timing is not None and loosened is not None and savings(timing, loosened):
         console.print("  without the waits and barriers that are not needed, on the model:")
         for saving in savings(timing, loosened):
             console.print(f"    loop at {saving}", highlight=False, soft_wrap=True)
@@ -127,6 +153,23 @@ def run(arguments: argparse.Namespace) -> int:
     verdict = fixed.checked.verdict
     console.print(render_check(verdict))
     return verdict.status.exit_code
+
+
+def _timings(
+    arguments: argparse.Namespace, checked: Checked
+) -> tuple[KernelTiming | None, KernelTiming | None]:
+    """The loops as they are and without what is not needed, within one budget."""
+    if not arguments.simulate:
+        return None, None
+    timing = time_checked(checked, budget=arguments.simulate)
+    if timing is None or not timing.loops:
+        return timing, None
+    left = arguments.simulate - timing.spent
+    return timing, time_loosened(checked, len(timing.loops), left)
+
+
+def _skipped(text: str) -> str:
+    return f"not simulated: {text} (--simulate raises it)"
 
 
 def _check_kernel_file(path: str) -> None:
@@ -152,11 +195,10 @@ def _fixed(arguments: argparse.Namespace, checked: Checked) -> Corrected | None:
     return fixed
 
 
-def _print_json(checked: Checked, fixed: Corrected | None) -> int:
+def _print_json(arguments: argparse.Namespace, checked: Checked, fixed: Corrected | None) -> int:
     plain = checked.verdict.to_dict()
-    timing = time_checked(checked)
+    timing, loosened = _timings(arguments, checked)
     plain["timing"] = None if timing is None else timing.to_dict()
-    loosened = time_loosened(checked)
     plain["timing_without_needless"] = None if loosened is None else loosened.to_dict()
     status = checked.verdict.status
     if fixed is not None:

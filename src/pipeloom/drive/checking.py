@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from pipeloom.checks import check_int
 from pipeloom.drive.kernel_files import Array, KernelFile, Start, open_kernel
+from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.errors import SpecError
 from pipeloom.judge.check.early import issued_early
 from pipeloom.judge.check.judgement import coverage, judge_run
@@ -106,6 +107,8 @@ def check(
     max_instructions: int = MOST_INSTRUCTIONS,
     look_for_needless: bool = True,
     shown: int = SHOWN,
+    seconds: float | None = None,
+    megabytes: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Checked:
     """Judge one kernel at one launch: whether waits and barriers order every access.
@@ -126,13 +129,21 @@ def check(
         look_for_needless: Whether to look for waits and barriers that are not needed.
         shown: For so many races, and as many missing wait states, runs are made that show them; 0
             makes none.
+        seconds: Processor time that it may take, at most. A kernel that takes longer is NOT JUDGED,
+            or, where the judgement itself was done, says what was left out.
+        megabytes: Memory that it may take, at most, likewise.
         progress: Told in words what is going on.
     """
     check_int("check", "max_instructions", max_instructions, 1)
     file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
     start = Start(tuple(grid), tuple(block), args, dynamic_lds)
     tell = progress or (lambda text: None)
-    return _Check(file, start, seeds, max_instructions, tell).run(look_for_needless, shown)
+    work = _Check(file, start, seeds, max_instructions, tell)
+    try:
+        with limited(seconds, megabytes):
+            return work.run(look_for_needless, shown)
+    except OverrunError as over:
+        return work.stopped(str(over))
 
 
 class _Check:
@@ -143,6 +154,24 @@ class _Check:
         self._lines = file.lines()
         self._limit, self._tell = limit, tell
         self._random: list[tuple[int, int]] | None = None
+        self._doing = "emulating"
+        self._so_far: Checked | None = None
+
+    def stopped(self, reason: str) -> Checked:
+        """What is known where a limit ended the work: the verdict, if it stands, or none."""
+        if self._so_far is None:
+            return self._not_judged(f"{self._doing} takes {reason}")
+        verdict = self._so_far.verdict
+        note = f"{self._doing} was left out: it takes {reason}"
+        return replace(self._so_far, verdict=replace(verdict, notes=(*verdict.notes, note)))
+
+    def _not_judged(self, reason: str) -> Checked:
+        kernel = self._file.kernel
+        return Checked(
+            CheckVerdict(kernel.name, kernel.arch, CheckStatus.NOT_JUDGED, reason=reason),
+            self._file,
+            self._start,
+        )
 
     def run(self, look_for_needless: bool, shown: int) -> Checked:
         kernel = self._file.kernel
@@ -163,21 +192,22 @@ class _Check:
             reason = error.message
             if isinstance(error, StepLimitError):
                 reason += f" ({error.hint})"
-            return Checked(
-                CheckVerdict(kernel.name, kernel.arch, CheckStatus.NOT_JUDGED, reason=reason),
-                self._file,
-                self._start,
-            )
+            return self._not_judged(reason)
         stopped = result.stopped or ""
         self._limit = max(4 * result.executed, 100_000)
+        self._doing = "judging"
         self._tell(f"judging {result.executed:,} instructions")
         found = study(recorder)
         verdict = judge_run(found, recorder, result.findings, self._lines, stopped=stopped)
+        self._so_far = Checked(verdict, self._file, self._start, found, None, not stopped)
         if shown:
+            self._doing = "showing the findings by runs"
             verdict = self._shown(verdict, outputs, found, shown)
+            self._so_far = replace(self._so_far, verdict=verdict)
         loose = None
         if look_for_needless and not stopped:
-            self._tell("looking for waits that are not needed")
+            self._doing = "looking for waits that are not needed"
+            self._tell(self._doing)
             loose = loosen(found)
             verdict = replace(
                 verdict,

@@ -74,8 +74,12 @@ def correct(checked: Checked) -> Corrected:
                 hint="an access must move: see the findings",
             )
         edits = _edits(found, sync, _missing_states(checked))
+    elif checked.loose is None:
+        raise OrderError(
+            f"nobody looked for waits of {verdict.kernel} that are not needed",
+            hint="check it with look_for_needless, and with limits that leave time for it",
+        )
     else:
-        assert checked.loose is not None
         edits = _edits(found, checked.loose, {})
     file = checked.file
     text, data = assembled(_text(file, edits))

@@ -16,7 +16,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
 from pipeloom.judge.emulate import Timing
 from pipeloom.machine_code.launch_file import load_launch
-from pipeloom.machine_code.loop_times import KernelTiming, time_kernel
+from pipeloom.machine_code.loop_times import MOST_SIMULATED, KernelTiming, time_kernel
 
 MOST_FINDINGS = 10_000
 """What is wrong with a kernel does not keep it from being timed."""
@@ -70,15 +70,21 @@ def time_start(file: KernelFile, start: Start) -> KernelTiming:
     return time_kernel(file.kernel, recorder.program, recorder.groups[0])
 
 
-def time_checked(checked: Checked, most_loops: int | None = None) -> KernelTiming | None:
+def time_checked(
+    checked: Checked, most_loops: int | None = None, budget: int = MOST_SIMULATED
+) -> KernelTiming | None:
     """How fast a judged kernel is; None where it did not run to its end."""
     study = checked.study
     if study is None or not checked.complete:
         return None
-    return time_kernel(checked.file.kernel, study.program, study.every[0], most_loops=most_loops)
+    return time_kernel(
+        checked.file.kernel, study.program, study.every[0], most_loops=most_loops, budget=budget
+    )
 
 
-def time_loosened(checked: Checked, most_loops: int | None = None) -> KernelTiming | None:
+def time_loosened(
+    checked: Checked, most_loops: int | None = None, budget: int = MOST_SIMULATED
+) -> KernelTiming | None:
     """How fast it would be without what is not needed; None where all waits are needed."""
     study = checked.study
     if study is None or not checked.verdict.needless:
@@ -89,6 +95,7 @@ def time_loosened(checked: Checked, most_loops: int | None = None) -> KernelTimi
         study.every[0],
         sync=checked.loose,
         most_loops=most_loops,
+        budget=budget,
     )
 
 

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import GroupRecord
 from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.emulate import CodeKernel
 from pipeloom.judge.emulate.limits import Limits
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.simulate import Trace, simulate_programs
+from pipeloom.judge.simulate import Trace, WaveProgram, simulate_programs
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.occupancy import Resources
 from pipeloom.machine.target import Target
@@ -28,6 +29,8 @@ MOST_ITERATIONS = 32
 LEAST_ITERATIONS = 8
 EVENTS = 150_000
 """Instructions of all waves after which a loop has been simulated for long enough."""
+MOST_SIMULATED = 1_500_000
+"""Instructions that the loops of one kernel take together, at most: 10 s and 0.6 GB or so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,20 @@ class KernelTiming:
     resources: Resources
     loops: tuple[LoopTiming, ...]
     recorded: RecordedKernel
+    skipped: tuple[str, ...] = ()
+    """Loops that the budget does not reach, in words."""
+    spent: int = 0
+    """Instructions that were simulated."""
 
     @property
     def main(self) -> LoopTiming:
         """Where the kernel does most of its work."""
+        if not self.loops:
+            raise ConfigError(
+                f"{self.name} is not simulated: {self.skipped[0]}",
+                hint="launch it at a smaller size, at which its trips repeat sooner",
+                field="launch",
+            )
         return self.loops[0]
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +118,7 @@ class KernelTiming:
             "waves": self.resources.waves,
             "waves_per_simd": self.resources.waves_per_simd,
             "loops": [loop.to_dict() for loop in self.loops],
+            "not_simulated": list(self.skipped),
         }
 
     def shown(self, iterations: int) -> Trace:
@@ -121,21 +135,41 @@ def time_kernel(
     *,
     sync: SyncPlan | None = None,
     most_loops: int | None = None,
+    budget: int = MOST_SIMULATED,
 ) -> KernelTiming:
     """Simulate the loops of a workgroup that ran, on the kernel's chip unless told otherwise.
 
     ``sync`` are waits and barriers in place of the program's own; ``most_loops`` limits how many
-    loops are simulated, from the one with most work on.
+    loops are simulated, from the one with most work on, and ``budget`` the instructions of all.
     """
     chosen = target_for(kernel.arch) if machine is None else machine
     recorded = RecordedKernel(program, record, chosen, sync)
-    loops = recorded.loops() or (recorded.whole(),)
+    loops = recorded.loops(budget // LEAST_ITERATIONS) or (recorded.whole(),)
+    timed: list[LoopTiming] = []
+    skipped: list[str] = []
+    known: dict[tuple[WaveProgram, ...], Trace] = {}  # groups of waves with copies of one loop
+    spent = 0
+    for loop in loops[:most_loops]:
+        head, tail = (program[at].instruction.pc for at in (loop.head, loop.tail))
+        if loop.programs not in known:
+            iterations, cost = _effort(loop, budget - spent)
+            if cost is None:
+                skipped.append(
+                    f"loop {head:#x} to {tail:#x}: {loop.instructions:,} instructions of all waves "
+                    f"until it repeats, {budget - spent:,} left of a budget of {budget:,}"
+                )
+                continue
+            known[loop.programs] = simulate_programs(loop.programs, chosen, iterations)
+            spent += cost
+        timed.append(LoopTiming(loop, head, tail, known[loop.programs]))
     return KernelTiming(
         kernel.name,
         chosen,
         _resources(kernel, len(record.waves), record.lds_bytes, chosen),
-        tuple(_timed(loop, program, chosen) for loop in loops[:most_loops]),
+        tuple(timed),
         recorded,
+        tuple(skipped),
+        spent,
     )
 
 
@@ -147,10 +181,15 @@ def _resources(kernel: CodeKernel, waves: int, lds_bytes: int, machine: Target) 
     return Resources(vgprs, agprs, limits.sgprs, lds_bytes, waves, machine, limits.registers)
 
 
-def _timed(loop: RecordedLoop, program: Sequence[MicroOp], machine: Target) -> LoopTiming:
+def _effort(loop: RecordedLoop, left: int) -> tuple[int, int | None]:
+    """Iterations, and instructions that they take; None where ``left`` is less than those."""
+    around = sum(len(one.prologue) + len(one.epilogue) for one in loop.programs)
     body = sum(len(one.loop) for one in loop.programs)
-    iterations = 0
-    if body:
-        iterations = min(max(EVENTS // body, LEAST_ITERATIONS), MOST_ITERATIONS)
-    head, tail = (program[at].instruction.pc for at in (loop.head, loop.tail))
-    return LoopTiming(loop, head, tail, simulate_programs(loop.programs, machine, iterations))
+    if not loop.programs:
+        return 0, None
+    if not loop.trips:
+        return 0, body + around if body + around <= left else None
+    body = max(body, 1)
+    wanted = min(max(EVENTS // body, LEAST_ITERATIONS), MOST_ITERATIONS)
+    iterations = min(wanted, (left - around) // body)
+    return iterations, body * iterations + around if iterations >= LEAST_ITERATIONS else None

@@ -48,7 +48,8 @@ class RecordedLoop:
 
     An iteration of the programs is ``trips_per_iteration`` trips of the loop; a run of the kernel
     made ``trips`` of them at most. ``left_out`` are waves that are in no loop meanwhile. Without a
-    loop, ``trips`` is 0 and the programs are the whole run.
+    loop, ``trips`` is 0 and the programs are the whole run. ``instructions`` are those of all waves
+    in one iteration; of a loop that has more than was asked for there are no programs.
     """
 
     head: int
@@ -58,6 +59,7 @@ class RecordedLoop:
     waves: tuple[int, ...]
     programs: tuple[WaveProgram, ...]
     left_out: tuple[int, ...] = ()
+    instructions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,13 @@ class RecordedKernel:
         ]
         self._barrier_times = [np.flatnonzero(np.isin(path, barriers)) for path in self.paths]
 
-    def loops(self) -> tuple[RecordedLoop, ...]:
+    def loops(self, most: int | None = None) -> tuple[RecordedLoop, ...]:
         """Every loop that some wave went through, the one with most work first.
 
         One that the launch went round only once counts too: where a branch could have gone back.
+        A loop without repetition is as long as its run, and waves whose trips have different
+        numbers of barriers repeat them until they agree: an iteration of more than ``most``
+        instructions gets no programs.
         """
         runs = [loop_runs(path) for path in self.paths]
         known = {run.head for one in runs for run in one}
@@ -113,7 +118,7 @@ class RecordedKernel:
         }
         runs = [one + _single(path, edges) for one, path in zip(runs, self.paths, strict=True)]
         heads = sorted({run.head for one in runs for run in one})
-        found = [self._loop(head, runs) for head in heads]
+        found = [self._loop(head, runs, most) for head in heads]
         return tuple(sorted(found, key=lambda loop: self._work(loop, runs), reverse=True))
 
     def whole(self) -> RecordedLoop:
@@ -121,7 +126,8 @@ class RecordedKernel:
         waves = range(len(self.paths))
         programs = [self._program(w, (0, len(self.paths[w])), (0, 0), (0, 0)) for w in waves]
         last = max(self.lines)
-        return RecordedLoop(0, last, 0, 0, tuple(waves), _grouped(programs))
+        length = sum(map(len, self.paths))
+        return RecordedLoop(0, last, 0, 0, tuple(waves), _grouped(programs), (), length)
 
     @property
     def _simds(self) -> int:
@@ -141,7 +147,7 @@ class RecordedKernel:
         mine = self.paths[wave][own]
         return int(np.isin(mine, matrix).sum()), len(mine)
 
-    def _loop(self, head: int, runs: Sequence[Sequence[LoopRun]]) -> RecordedLoop:
+    def _loop(self, head: int, runs: Sequence[Sequence[LoopRun]], most: int | None) -> RecordedLoop:
         mine = [max((r for r in one if r.head == head), key=_length, default=None) for one in runs]
         first = next(n for n, run in enumerate(mine) if run is not None)
         chosen = mine[first]
@@ -156,9 +162,11 @@ class RecordedKernel:
             wave: self._barriers(wave, span.stop) - self._barriers(wave, span.start)
             for wave, span in spans.items()
         }
-        most = math.lcm(*(count for count in met.values() if count), 1)
-        times = {wave: most // count if count else 1 for wave, count in met.items()}
-        programs = self._programs(spans, times)
+        barriers = math.lcm(*(count for count in met.values() if count), 1)
+        times = {wave: barriers // count if count else 1 for wave, count in met.items()}
+        length = sum((span.stop - span.start) * times[wave] for wave, span in spans.items())
+        short = most is None or length <= most
+        programs = self._programs(spans, times) if short else ()
         tail = int(self.paths[first][chosen.starts[0] : chosen.end].max())
         return RecordedLoop(
             head,
@@ -168,6 +176,7 @@ class RecordedKernel:
             tuple(spans),
             programs,
             tuple(wave for wave in range(len(runs)) if wave not in spans),
+            length,
         )
 
     def _programs(

@@ -11,6 +11,7 @@ from pipeloom.drive.checking import check
 from pipeloom.drive.correcting import correct
 from pipeloom.drive.kernel_files import KernelFile, Start
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened, time_start
+from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.simulate import Kind
 from pipeloom.machine.chips import target_for
@@ -206,3 +207,54 @@ def test_what_is_not_needed_costs_what_the_fixed_kernel_saves(bench: Any) -> Non
     (saving,) = savings(before, after)
     assert (saving.before, saving.after) == (before.main.cycles, after.main.cycles)
     assert time_loosened(correct(checked).checked) is None
+
+
+UNEVEN = """
+  v_readfirstlane_b32 s9, v0
+  s_cmp_ge_u32 s9, 64
+  s_cbranch_scc1 .Lother
+  s_mov_b32 s8, 7
+.Lone:
+  s_barrier
+  s_barrier
+  s_barrier
+  s_barrier
+  s_barrier
+  s_sub_u32 s8, s8, 1
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc1 .Lone
+  s_endpgm
+.Lother:
+  s_mov_b32 s8, 5
+.Ltwo:
+  s_barrier
+  s_barrier
+  s_barrier
+  s_barrier
+  s_barrier
+  s_barrier
+  s_barrier
+  s_sub_u32 s8, s8, 1
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc1 .Ltwo
+  s_endpgm"""
+
+
+def test_a_loop_beyond_the_budget_is_named_and_not_simulated(bench: Any) -> None:
+    """Trips of 5 and of 7 barriers agree after 35: seven trips of one wave, five of the other."""
+    data = bench.assemble(bench.text(UNEVEN, lds=0), "gfx950")
+    checked = check(data, (1,), (128,), [np.zeros(256, np.uint32)] * 2)
+    whole = 7 * (5 + 3) + 5 * (7 + 3)
+    enough = time_checked(checked)
+    assert enough is not None
+    assert {loop.loop.instructions for loop in enough.loops} == {whole}
+    assert len({id(loop.trace) for loop in enough.loops}) == 1  # one simulation for both loops
+    assert enough.spent >= whole
+    less = time_checked(checked, budget=8 * whole - 1)
+    assert less is not None
+    assert (less.loops, less.spent, len(less.skipped)) == ((), 0, 2)
+    assert f"{whole} instructions" in less.skipped[0]
+    assert [loop.programs for loop in less.recorded.loops(whole - 1)] == [(), ()]
+    with pytest.raises(ConfigError, match="not simulated") as error:
+        _ = less.main
+    assert error.value.field == "launch"
