@@ -216,7 +216,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("drive", "drive.trial", "drive.gemm_trial"),
     ),
     "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),
-    "drive.checking": ("errors", "checks", "judge.check", "judge.emulate", "drive.kernel_files"),
+    "drive.limiting": ("errors", "checks"),
+    "drive.checking": (
+        *("errors", "checks", "judge.check", "judge.emulate"),
+        *("drive.kernel_files", "drive.limiting"),
+    ),
     "drive.code_objects": ("errors", "files", "machine.elf"),
     "drive.scanning": (
         *("errors", "checks", "judge.emulate", "judge.scan", "write"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pipeloom.drive.checking import Checked, check
 from pipeloom.drive.kernel_files import KernelFile, assembled, open_kernel
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.judge.check.missing_sync import repair
+from pipeloom.judge.check.missing_sync import pruned, repair
 from pipeloom.judge.check.prepared import Prepared
 from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus
@@ -73,18 +73,32 @@ def correct(checked: Checked) -> Corrected:
                 f"no wait or barrier was found that orders all accesses of {verdict.kernel}",
                 hint="an access must move: see the findings",
             )
-        edits = _edits(found, sync, _missing_states(checked))
-    elif checked.loose is None:
+        return _repaired(checked, found, sync)
+    if checked.loose is None:
         raise OrderError(
             f"nobody looked for waits of {verdict.kernel} that are not needed",
             hint="check it with look_for_needless, and with limits that leave time for it",
         )
-    else:
-        edits = _edits(found, checked.loose, {})
-    file = checked.file
+    return _judged(checked, found, _edits(found, checked.loose, {}))
+
+
+def _repaired(checked: Checked, found: Prepared, sync: SyncPlan) -> Corrected:
+    """With what is missing put in, and nothing that the rest makes needless."""
+    states = _missing_states(checked)
+    first = _judged(checked, found, _edits(found, sync, states))
+    after = first.checked.study
+    if after is None or first.checked.verdict.status is not CheckStatus.PROVED:
+        return first
+    nops = {at for at, step in enumerate(found.program) if step.instruction.pc in states}
+    less = pruned(found, sync, after, nops)
+    return first if less == sync else _judged(checked, found, _edits(found, less, states))
+
+
+def _judged(checked: Checked, found: Prepared, edits: dict[int, Edit]) -> Corrected:
+    """The kernel with these edits, assembled and judged."""
+    file, start = checked.file, checked.start
     text, data = assembled(_text(file, edits))
     again = open_kernel(data, file.kernel.name)
-    start = checked.start
     judged = check(
         KernelFile(again.kernel, data, file.name, text),
         start.grid,

@@ -12,7 +12,8 @@ exits asks for them, or for what was computed from them, every trip is like the 
     s_cbranch_scc1 .Lloop           an exit: says how many trips there are
 
 What comes behind the loop must not ask for them either, but in what it loads from buffers that are
-never written and in the numbers that it stores.
+never written and in the numbers that it stores. A branch may that jumps over arithmetic only
+(``plain_skips``): what is computed there drifts from then on.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipeloom.judge.check.plain_skips import plain_skips
 from pipeloom.judge.check.record import WaveTrace
-from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path
+from pipeloom.judge.check.retirement import Column
+from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path, path_statics
 from pipeloom.judge.check.taint import Taint
+from pipeloom.judge.emulate.register_numbers import M0
 from pipeloom.judge.emulate.step import MicroOp
 
 _BRANCH = "a branch"
@@ -36,12 +40,15 @@ class Watched:
     """Times of a wave at which addresses and lanes matter, beside those of LDS accesses.
 
     ``apart``: lanes keep two uses of a register apart; ``shared``: a buffer is touched that the
-    kernel writes. ``behind`` is where the loop is left for the first time.
+    kernel writes. ``behind`` is where the loop is left for the first time. ``retired`` is when the
+    operation of each time is over, doubled; ``dead`` are loads that seem to reach nothing.
     """
 
     apart: frozenset[int]
     shared: frozenset[int]
     behind: int
+    retired: Column
+    dead: frozenset[int]
 
 
 def drifts(
@@ -64,17 +71,33 @@ def drifts(
     held = sum(1 << register for register in np.flatnonzero(different).tolist())
     data = trace.foreign | trace.reads_lds
     lanes = lanes_of_path(trace)
-    taint = Taint(trace, statics, lanes, lambda time, asked: asked and time not in data, held)
+    steps = path_statics(trace, statics)
+    taint = Taint(trace, steps, lanes, lambda time, asked: asked and time not in data, held)
     head = trace.steps[starts[0]]
     inside = {*range(head, max(trace.steps[starts[0] : end]) + 1), *loop_body(tuple(program), head)}
+
+    skips = plain_skips(program, statics)
+    joins: dict[int, int] = {}
+
+    def skips_plainly(time: int) -> bool:
+        """Whether either way of a branch leads past the same operations; what it decides drifts."""
+        skip = skips.get(trace.steps[time])
+        if skip is None or _busy(trace, time, watched) & skip.touched:
+            return False
+        if any(registers & skip.reads for t, _, registers, _ in trace.loads if t in watched.dead):
+            return False
+        joins[skip.join] = joins.get(skip.join, 0) | skip.writes
+        return True
 
     def follow(span: range, inside: Container[int] | None = None) -> str:
         """What of some steps asks for registers that drift; without ``inside``, behind the loop."""
         for time in span:
             at = trace.steps[time]
+            taint.held |= joins.get(at, 0)
             asks = _asks(taint, time, watched)
-            if asks == _BRANCH and inside is not None and not _stays(program, at, inside):
-                asks = ""
+            if asks == _BRANCH:
+                leaves = inside is not None and not _stays(program, at, inside)
+                asks = "" if leaves or skips_plainly(time) else asks
             if asks:
                 where = "behind" if inside is None else "in"
                 place = f"pc {program[at].instruction.pc:#x}"
@@ -100,9 +123,20 @@ def _asks(taint: Taint, time: int, watched: Watched) -> str:
         return "an LDS address"
     if time in watched.shared and (step.place | EXEC_BITS) & taint.held:
         return "an address"
+    if step.indexed and taint.held >> M0 & 1:
+        return "which register is used"
     if taint.masked and time in watched.apart:
         return "which lanes use a register"
     return ""
+
+
+def _busy(trace: WaveTrace, time: int, watched: Watched) -> int:
+    """Registers that operations in flight at a time are to fill."""
+    found = 0
+    for issued, _, registers, _ in trace.loads:
+        if issued < time and watched.retired[issued] >= 2 * time:
+            found |= registers
+    return found
 
 
 def _stays(program: Sequence[MicroOp], at: int, inside: Container[int]) -> bool:

@@ -2,10 +2,14 @@
 
 A load that is used too early gets a wait before its use. A pair of two waves gets a wait before the
 barrier that already lies between them or, where there is none, a barrier before the second access;
-the barrier must be one that all waves execute equally often.
+the barrier must be one that all waves execute equally often. What was put in early may be covered
+by what came later, and a barrier of the kernel's own by one that was put in: both go again
+(``pruned``), so that nothing is added that is not needed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 
@@ -35,6 +39,44 @@ def repair(study: Prepared) -> SyncPlan | None:
         if not broken:
             return sync
     return None
+
+
+def pruned(before: Prepared, sync: SyncPlan, after: Prepared, nops: Collection[int]) -> SyncPlan:
+    """The repair without what its other parts, or the kernel's own waits, make needless.
+
+    ``after`` is the repaired kernel as it ran, with ``nops`` put in before these positions too:
+    only there it is known which accesses follow each other. What goes is added waits and barriers,
+    and barriers of the kernel's own that were needed before.
+    """
+    base = before.unordered()
+    plan = after.sync
+
+    def holds(less: SyncPlan) -> bool:
+        return all(
+            one.order.barriers_met(less) and not one.order.unordered(less).any()
+            for one in after.groups
+        )
+
+    def needed(at: int) -> bool:
+        now = before.unordered(before.sync.without_barrier(at))
+        return any((late & ~was).any() for late, was in zip(now, base, strict=True))
+
+    place = 0
+    for at in range(len(before.program)):
+        counts, barrier = sync.added.get(at, (WaitCounts(), False))
+        wait, place = place, place + bool(counts.waits)
+        if barrier:
+            if holds(less := plan.without_barrier(place)):
+                plan, sync = less, sync.without_added(at, barrier=True)
+            place += 1
+        if counts.waits and holds(less := plan.with_wait(wait, WaitCounts())):
+            plan, sync = less, sync.without_added(at, barrier=False)
+        place += at in nops
+        own = at in before.sync.barriers and at in before.executed
+        if own and holds(less := plan.without_barrier(place)) and needed(at):
+            plan, sync = less, sync.without_barrier(at)
+        place += 1
+    return sync
 
 
 def _order(study: Prepared, group: GroupStudy, sync: SyncPlan, row: list[int]) -> SyncPlan | None:

@@ -165,7 +165,10 @@ def _signature(record: GroupRecord, flows: Sequence[PathFlow]) -> object:
         return copies.setdefault(values, len(copies)) if copied else values
 
     return (
-        tuple((wave.path().tobytes(), tuple(wave.masks)) for wave in record.waves),
+        tuple(
+            (wave.path().tobytes(), tuple(wave.masks), tuple(map(id, wave.moved.values())))
+            for wave in record.waves
+        ),
         tuple(
             (one.wave, one.time, one.effect, one.key, stored(one))
             for one in sorted(record.accesses, key=lambda one: (one.wave, one.time))

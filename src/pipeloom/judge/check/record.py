@@ -95,6 +95,8 @@ class WaveTrace:
     """Time of an ``EXEC |= lanes`` -> the lanes."""
     start: Digest | None = None
     """What registers held at first."""
+    moved: dict[int, MicroOp] = field(default_factory=dict)
+    """Time of an instruction whose registers M0 moves -> what it was with them moved."""
     local: dict[int, tuple[LaneAccess, ...]] = field(default_factory=dict)
     """Position in the program -> what it touches in LDS, lane by lane, the first time."""
 
@@ -171,6 +173,8 @@ class Recorder:
             trace.start = _digest(wave)
         if position in self._joins:
             trace.joined[len(trace.steps)] = self._joins[position](wave)
+        if step.moved is not None:
+            trace.moved[len(trace.steps)] = step.moved(wave)
         if trace.steps and position <= trace.steps[-1]:
             kept = trace.heads.setdefault(position, deque(maxlen=KEPT_HEADS))
             kept.append((len(trace.steps), _digest(wave)))

@@ -10,10 +10,17 @@ from dataclasses import dataclass
 
 from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.record import WaveTrace
-from pipeloom.judge.check.static import EXEC_BITS, SCALARS, Static, lanes_of_path, statics
+from pipeloom.judge.check.static import (
+    EXEC_BITS,
+    SCALARS,
+    Static,
+    lanes_of_path,
+    path_statics,
+    statics,
+)
 from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate.pending import WaitQueue
-from pipeloom.judge.emulate.register_numbers import ALL_LANES, VGPR, each_register
+from pipeloom.judge.emulate.register_numbers import ALL_LANES, M0, VGPR, each_register
 from pipeloom.judge.emulate.step import MicroOp
 
 
@@ -39,7 +46,8 @@ class PathFlow:
     derived: frozenset[int]
 
 
-_Key = tuple[bytes, tuple[tuple[int, int], ...], frozenset[int], tuple[tuple[int, int], ...]]
+_Times = tuple[tuple[int, int], ...]
+_Key = tuple[bytes, _Times, frozenset[int], _Times, _Times]
 
 
 class FlowReader:
@@ -56,6 +64,7 @@ class FlowReader:
             tuple(trace.masks),
             frozenset(trace.foreign),
             tuple(trace.joined.items()),
+            tuple((time, id(step)) for time, step in trace.moved.items()),
         )
         found = self._known.get(key)
         if found is None:
@@ -63,11 +72,11 @@ class FlowReader:
         return found
 
     def _read(self, trace: WaveTrace) -> PathFlow:
-        steps = [self.statics[at] for at in trace.steps]
+        steps = path_statics(trace, self.statics)
         lanes = lanes_of_path(trace)
         needs, apart = _needs(steps, lanes, trace)
         sources = trace.foreign | trace.reads_lds
-        data = Taint(trace, self.statics, lanes, lambda time, asked: asked or time in sources)
+        data = Taint(trace, steps, lanes, lambda time, asked: asked or time in sources)
         masked: set[int] = set()
         decided: list[tuple[int, str]] = []
         scattered, derived = set(), set()
@@ -79,6 +88,8 @@ class FlowReader:
                 decided.append((time, "a branch"))
             if step.local and (step.local | EXEC_BITS) & held:
                 decided.append((time, "an LDS address"))
+            if step.indexed and held >> M0 & 1:
+                decided.append((time, "which register is used"))
             if step.place and (step.place | EXEC_BITS) & held:
                 scattered.add(time)
             if step.stored & held:
@@ -89,15 +100,15 @@ class FlowReader:
             for first, time in sorted(apart)
             if first in masked or time in masked
         ]
-        dead = _dead(steps, _unmasked(trace, self.statics, lanes), trace)
+        dead = _dead(steps, _unmasked(trace, steps, lanes), trace)
         return PathFlow(
             tuple(needs), apart, dead, tuple(decided), frozenset(scattered), frozenset(derived)
         )
 
 
-def _unmasked(trace: WaveTrace, statics: Sequence[Static], lanes: list[int]) -> list[bool]:
+def _unmasked(trace: WaveTrace, steps: Sequence[Static], lanes: list[int]) -> list[bool]:
     """Per time, whether all lanes are active whatever the registers hold."""
-    anything = Taint(trace, statics, lanes, lambda time, asked: True, ~EXEC_BITS)
+    anything = Taint(trace, steps, lanes, lambda time, asked: True, ~EXEC_BITS)
     result = []
     for time, mask in enumerate(lanes):
         result.append(mask == ALL_LANES and not anything.masked)

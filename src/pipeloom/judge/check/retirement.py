@@ -91,6 +91,13 @@ class SyncPlan:
         """One barrier less."""
         return replace(self, barriers=self.barriers - {at})
 
+    def without_added(self, at: int, *, barrier: bool) -> SyncPlan:
+        """The added barrier at a position taken out again, or the added wait."""
+        counts, had = self.added[at]
+        kept = (counts, False) if barrier else (WaitCounts(), had)
+        added = {place: one for place, one in self.added.items() if place != at}
+        return replace(self, added={**added, at: kept} if kept[0].waits or kept[1] else added)
+
     def adding(self, at: int, counts: WaitCounts, barrier: bool) -> SyncPlan:
         """A wait, and a barrier if asked for, before the step at ``at``."""
         old, had = self.added.get(at, (WaitCounts(), False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.judge.check.record import WaveTrace, joins_lanes
 from pipeloom.judge.emulate.addressing import OFF
@@ -48,11 +48,28 @@ class Static:
     """Registers that decide which bytes of global memory it touches."""
     stored: int
     """Registers that decide what it stores."""
+    indexed: bool = False
+    """M0 decides which registers it uses; of a step of a path those that it did are known."""
 
 
 def statics(program: Sequence[MicroOp]) -> tuple[Static, ...]:
     """Every instruction of a program."""
     return tuple(_static(step) for step in program)
+
+
+def path_statics(trace: WaveTrace, program: Sequence[Static]) -> list[Static]:
+    """Every step of a path, with the registers that M0 moved it to."""
+    steps = [program[at] for at in trace.steps]
+    known: dict[int, Static] = {}
+    for time, moved in trace.moved.items():
+        found = known.get(id(moved))
+        if found is None:
+            one = _static(moved)
+            m0 = 1 << M0
+            found = replace(one, reads=one.reads | m0, touched=one.touched | m0, indexed=True)
+            known[id(moved)] = found
+        steps[time] = found
+    return steps
 
 
 def _static(step: MicroOp) -> Static:

@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
 from pipeloom.judge.check.register_flow import PathFlow
-from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path
+from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path, path_statics
 from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate import Effect
 from pipeloom.judge.emulate.pending import WaitQueue
@@ -69,10 +69,12 @@ class Sources:
         lanes, others = lanes_of_path(one), lanes_of_path(other)
         start = np.flatnonzero(one.start != other.start).tolist()
         held = sum(1 << register for register in start)
-        taint = Taint(one, self._statics, lanes, differ, held)
+        taint = Taint(one, path_statics(one, self._statics), lanes, differ, held)
         same = set()
         for time, (mine, position) in enumerate(zip(lanes, one.steps, strict=True)):
             if time >= len(others) or mine != others[time] or position != other.steps[time]:
+                break
+            if one.moved.get(time) is not other.moved.get(time):
                 break
             step = taint.step(time)
             if step.stored and not (step.stored | EXEC_BITS) & taint.held:

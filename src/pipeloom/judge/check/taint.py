@@ -24,13 +24,13 @@ class Taint:
     def __init__(
         self,
         trace: WaveTrace,
-        statics: Sequence[Static],
+        steps: Sequence[Static],
         lanes: Sequence[int],
         loaded: Loaded,
         held: int = 0,
     ) -> None:
         self.held = held
-        self._trace, self._statics, self._lanes, self._loaded = trace, statics, lanes, loaded
+        self._trace, self._steps, self._lanes, self._loaded = trace, steps, lanes, loaded
         self._loads = {time for time, _, _, _ in trace.loads}
 
     @property
@@ -40,7 +40,7 @@ class Taint:
 
     def step(self, time: int) -> Static:
         """The step at a time."""
-        return self._statics[self._trace.steps[time]]
+        return self._steps[time]
 
     def advance(self, time: int) -> None:
         """Execute the step at ``time``."""

@@ -1,14 +1,15 @@
 """Loops of a recorded run, and whether its verdict holds for other trip counts.
 
-A trip of a loop *repeats* trip i - p when it executes the same instructions and touches the same
-bytes of LDS. Let trips from s on repeat with period p, let every operation of a trip retire within
-r trips, and let there be p + r + 1 of them or more. Then the pairs of n + p trips are those of n
-trips, some of them shifted: two accesses further apart than r + 1 trips are ordered by any barrier
-of a trip, pairs with what comes before the loop reach as far as that, and so do pairs with what
-comes behind it, which by the repetition finds LDS as it did. So the verdict of n trips is that of
-n + p, n + 2p, ..., and of every such number down to s + p + r + 1. Kernels by hand leave unrolled
-loops in their midst: a last trip unlike the others counts as what comes behind the loop, so the
-verdict is for trip counts that end in such a trip (``unlike``).
+A trip of a loop *repeats* trip i - p when it executes the same instructions, but for arithmetic
+that a branch may jump over (``plain_skips``), and touches the same bytes of LDS. Let trips from s
+on repeat with period p, let every operation of a trip retire within r trips, and let there be p + r
++ 1 of them or more. Then the pairs of n + p trips are those of n trips, some of them shifted: two
+accesses further apart than r + 1 trips are ordered by any barrier of a trip, pairs with what comes
+before the loop reach as far as that, and so do pairs with what comes behind it, which by the
+repetition finds LDS as it did. So the verdict of n trips is that of n + p, n + 2p, ..., and of
+every such number down to s + p + r + 1. Kernels by hand leave unrolled loops in their midst: a last
+trip unlike the others counts as what comes behind the loop, so the verdict is for trip counts that
+end in such a trip (``unlike``).
 
 That argument needs that waves run the loop equally often with equally many barriers, that it
 touches no buffer which the kernel writes (other trips touch other bytes), that neither a branch nor
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeloom.judge.check.drift import Watched, drifts
+from pipeloom.judge.check.plain_skips import plain_skips
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
 from pipeloom.judge.check.register_flow import PathFlow
 from pipeloom.judge.check.retirement import NEVER, Column, Retirement, SyncPlan
@@ -88,6 +90,7 @@ def claims(
     barriers = [line.barrier_times(sync) for line in timelines]
     # Waves may have loops of their own (producers and consumers), as long as they keep in step.
     in_step = not _uneven(runs, barriers)
+    optional = _optional(program)
     found = []
     for head in heads:
         mine = [[run for run in one if run.head == head] for one in runs]
@@ -98,7 +101,7 @@ def claims(
         least, period, unlike = 0, 0, False
         if not reason:
             steady = [
-                _standing(run, timelines[wave].path, touched[wave], retired[wave])
+                _standing(run, timelines[wave].path, optional, touched[wave], retired[wave])
                 for wave, one in enumerate(mine)
                 for run in one
             ]
@@ -107,7 +110,7 @@ def claims(
                 reason = "the trips that ran do not repeat often enough"
             else:
                 period = int(np.lcm.reduce([p for _, p, _ in known]))
-                reason = _drifts(program, group, flows, mine, period, written)
+                reason = _drifts(program, group, flows, mine, period, written, retired)
             if reason:
                 period = 0
             else:
@@ -124,6 +127,7 @@ def _drifts(
     runs: Sequence[Sequence[LoopRun]],
     period: int,
     written: Mapping[int, str],
+    retired: Sequence[Column],
 ) -> str:
     each = statics(program)
     shared = _touching(group, written)
@@ -132,7 +136,8 @@ def _drifts(
             continue
         run = max(one, key=lambda run: run.end)
         apart = frozenset(time for times in flows[wave].apart for time in times)
-        watched = Watched(apart, shared[wave], min(run.end for run in one))
+        behind = min(run.end for run in one)
+        watched = Watched(apart, shared[wave], behind, retired[wave], flows[wave].dead)
         trace = group.waves[wave]
         reason = drifts(program, each, trace, run.starts, run.end, period, watched)
         if reason:
@@ -214,32 +219,48 @@ def _uneven(runs: Sequence[Sequence[LoopRun]], barriers: Sequence[Column]) -> st
     return "" if len(shapes) == 1 else "waves do not run their loops in step"
 
 
+def _optional(program: Sequence[MicroOp]) -> Column:
+    """Positions that some branch jumps over without a difference to what is in flight."""
+    skips = plain_skips(program, statics(program))
+    inside = {one for at, skip in skips.items() for one in range(at + 1, skip.join)}
+    return np.array(sorted(inside), np.int64)
+
+
 def _standing(
-    run: LoopRun, path: Column, touched: dict[int, list[CellAccess]], retired: Column
+    run: LoopRun,
+    path: Column,
+    optional: Column,
+    touched: dict[int, list[CellAccess]],
+    retired: Column,
 ) -> tuple[int, int, bool] | None:
     """(least trip count, period, whether the last trip is unlike the others), or None."""
-    found = _steady(run, path, touched, retired)
+    found = _steady(run, path, optional, touched, retired)
     if found is not None:
         return *found, False
     whole = LoopRun(run.head, run.starts[:-1], run.starts[-1])
-    found = _steady(whole, path, touched, retired)
+    found = _steady(whole, path, optional, touched, retired)
     return None if found is None else (found[0] + 1, found[1], True)
 
 
 def _steady(
-    run: LoopRun, path: Column, touched: dict[int, list[CellAccess]], retired: Column
+    run: LoopRun,
+    path: Column,
+    optional: Column,
+    touched: dict[int, list[CellAccess]],
+    retired: Column,
 ) -> tuple[int, int] | None:
     """(least trip count, period) for which the trips of a run stand, or None."""
     names: dict[tuple[bytes, tuple[tuple[int, str, int], ...]], int] = {}
     marks = []
     for number in range(len(run.starts)):
         cut = run.trip(number)
+        kept = path[cut][~np.isin(path[cut], optional)]
         bytes_ = tuple(
-            (time - cut.start, one.effect.value, one.key)
+            (int(path[time]), one.effect.value, one.key)
             for time in range(cut.start, cut.stop)
             for one in touched.get(time, ())
         )
-        marks.append(names.setdefault((path[cut].tobytes(), bytes_), len(names)))
+        marks.append(names.setdefault((kept.tobytes(), bytes_), len(names)))
     count = len(marks)
     for period in range(1, min(MOST_PERIOD, count - 1) + 1):
         first = count

@@ -97,7 +97,15 @@ def indexed(instruction: Decoded, make: Callable[[Decoded], MicroOp]) -> MicroOp
         real = moved(wave)
         real.screen(wave, real)
 
-    step = MicroOp(instruction, run, plain.reads | 1 << M0, plain.writes, screen, plain.whole_wave)
+    step = MicroOp(
+        instruction,
+        run,
+        plain.reads | 1 << M0,
+        plain.writes,
+        screen,
+        plain.whole_wave,
+        moved=moved,
+    )
     step.touched |= register_bits(VGPR, VECTOR_REGISTERS)
     return step
 

@@ -20,7 +20,8 @@ class MicroOp:
 
     ``reads`` and ``writes`` are register sets. ``whole_wave`` marks instructions that ignore EXEC
     (MFMA): they read and write all 64 lanes. ``holds`` marks those whose arithmetic may wait
-    (``matrix_batch``). A step may touch no register that ``touched`` does not name.
+    (``matrix_batch``). A step may touch no register that ``touched`` does not name; where M0
+    decides which of them it does, ``moved`` is the step that a wave is about to execute.
     """
 
     instruction: Decoded
@@ -30,6 +31,7 @@ class MicroOp:
     screen: Screen = screen_reads
     whole_wave: bool = False
     holds: bool = False
+    moved: Callable[[Wave], MicroOp] | None = None
     touched: int = field(init=False)
     read_list: list[int] = field(init=False)
     write_list: list[int] = field(init=False)

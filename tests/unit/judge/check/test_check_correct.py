@@ -102,3 +102,48 @@ def test_what_no_wait_mends(bench: Any) -> None:
     given = np.arange(128, dtype=np.uint32)
     with pytest.raises(OrderError, match="uninitialised"):
         correct(check(file, (1,), (128,), [given, np.zeros(128, np.float32)], seeds=0))
+
+
+STAGES = """
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_waitcnt lgkmcnt(0)
+  v_lshlrev_b32 v1, 2, v0
+  v_xor_b32 v3, 0x100, v1
+  ds_write_b32 v1, v0
+  ds_write_b32 v1, v0 offset:512
+{one}
+  ds_read_b32 v4, v3 offset:512
+{two}
+  ds_read_b32 v5, v3
+  s_waitcnt lgkmcnt(0)
+  v_add_u32 v6, v4, v5
+{three}
+  ds_write_b32 v1, v6
+  s_waitcnt lgkmcnt(0)
+  ds_read_b32 v7, v3
+  s_waitcnt lgkmcnt(0)
+  global_store_dword v1, v7, s[6:7]
+  s_waitcnt vmcnt(0)
+  s_endpgm"""
+WAIT, BARRIER = "  s_waitcnt lgkmcnt(0)", "  s_barrier"
+
+
+@pytest.mark.parametrize("three", ["", BARRIER])
+@pytest.mark.parametrize("two", ["", BARRIER, f"{WAIT}\n{BARRIER}"])
+@pytest.mark.parametrize("one", ["", BARRIER, WAIT])
+def test_nothing_is_added_that_is_not_needed(bench: Any, one: str, two: str, three: str) -> None:
+    body = STAGES.format(one=one, two=two, three=three)
+    text = bench.text(body, lds=1024)
+    data = bench.assemble(text, "gfx950")
+    file = KernelFile(load_code_object(data).kernel(), data, "k.s", text)
+    args = [np.zeros(128, np.uint32), np.zeros(128, np.uint32)]
+    checked = check(file, (1,), (128,), args, seeds=0, shown=0)
+    fixed = correct(checked)
+    verdict = fixed.checked.verdict
+    assert verdict.status is CheckStatus.PROVED
+    lines = fixed.text.splitlines()
+    said = [lines[int(line.rsplit(":")[-1]) - 1] for line in (n.line for n in verdict.needless)]
+    assert not [text for text in said if "added" in text]
+    if checked.verdict.findings:
+        before = {n.before for n in checked.verdict.needless}
+        assert {n.before for n in verdict.needless if n.before == "s_barrier"} <= before

@@ -171,5 +171,62 @@ def test_trips_that_repeat_after_more_than_eight_do_not_stand(period: int) -> No
     starts = tuple(range(0, 160, 4))
     path = np.repeat(np.arange(40) % period, 4)
     run = LoopRun(0, starts, 160)
-    found = _steady(run, path, {}, np.full(160, NEVER))
+    found = _steady(run, path, np.empty(0, np.int64), {}, np.full(160, NEVER))
     assert found == ((period + 1, period) if period <= 8 else None)
+
+
+MASK = """
+  s_cmp_lt_u32 s11, {trip}
+  s_cbranch_scc1 .Lfull
+  {masked}
+.Lfull:
+  s_barrier"""
+"""Something is done from a trip on, as attention masks its last tile."""
+
+
+@pytest.mark.parametrize("trip", [6, 100])
+def test_arithmetic_may_be_jumped_over_by_the_number_of_trips(bench: Any, trip: int) -> None:
+    """Whether this run ever does it or not."""
+    more = MASK.format(trip=trip, masked="v_cmp_lt_u32 vcc, v5, v3\n  v_cndmask_b32 v5, 0, v5, vcc")
+    (loop,) = judge(bench, 6, more, COUNTING).loops
+    assert (loop.reason, loop.period, loop.unlike) == ("", 1, False)
+    for trips in (loop.least, 9):
+        assert judge(bench, trips, more, COUNTING).status is CheckStatus.PROVED
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        "s_waitcnt lgkmcnt(0)",
+        "ds_read_b32 v8, v7",
+        "s_mov_b64 exec, -1",
+        "s_cmp_eq_u32 s11, 200\n  s_cbranch_scc1 .Lloop",
+    ],
+)
+def test_nothing_else_may(bench: Any, masked: str) -> None:
+    more = MASK.format(trip=100, masked=masked)
+    (loop,) = judge(bench, 6, more, COUNTING).loops
+    assert "a branch in it" in loop.reason
+
+
+def test_what_is_jumped_over_must_not_use_what_is_in_flight(bench: Any) -> None:
+    """v9 is loaded before the branch and waited for behind it: trip 100 would use it too early."""
+    loads = "global_load_dword v9, v1, s[4:5]"
+    ready = MASK.format(trip=100, masked="v_add_u32 v5, v5, v9").replace(
+        "  s_barrier", "  s_waitcnt vmcnt(0)\n  v_add_u32 v5, v5, v9\n  s_barrier"
+    )
+    for wait, claimed in (("", False), ("\n  s_waitcnt vmcnt(0)", True)):
+        (loop,) = judge(bench, 6, loads + wait + ready, COUNTING).loops
+        assert (loop.reason == "") is claimed
+    # Nothing but what is jumped over uses it, so this run's judgement has left the load out.
+    unused = loads + MASK.format(trip=100, masked="v_add_u32 v5, v5, v9")
+    (loop,) = judge(bench, 6, unused, COUNTING).loops
+    assert "a branch in it" in loop.reason
+
+
+def test_what_is_jumped_over_counts_as_how_often_it_ran(bench: Any) -> None:
+    """An LDS address that a trip which did not run would change."""
+    text = COUNTING.replace("v_add_u32 v7, s9, v3", "v_add_u32 v7, s12, v3")
+    text = text.replace("s_mov_b32 s9, 0", "s_mov_b32 s9, 0\n  s_mov_b32 s12, 0")
+    (loop,) = judge(bench, 6, MASK.format(trip=100, masked="s_mov_b32 s12, 0x200"), text).loops
+    assert "an LDS address" in loop.reason
