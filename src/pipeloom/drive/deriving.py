@@ -26,8 +26,8 @@ from pipeloom.drive.certifying import CLOSE, Derived, Ended, Progress, described
 from pipeloom.drive.loop_room import check_loop, check_room
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
-from pipeloom.judge.simulate import simulate
 from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
+from pipeloom.judge.simulate.issued import total_cycles
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
@@ -39,11 +39,13 @@ from pipeloom.order.patterns import (
     matrix_cycles,
     solved,
     structures,
+    timed,
     unit_times,
     variations,
     woven,
 )
 from pipeloom.order.peel import peel
+from pipeloom.order.problem_builder import LoopProblem
 from pipeloom.order.tasks import Lowered
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.program import Program
@@ -225,6 +227,8 @@ class _Search:
         self.tried: dict[Pattern, float | None] = {}
         self.made: dict[Pattern, Program] = {}
         """Of those that may be taken in the end."""
+        self.times: dict[tuple[object, ...], list[tuple[LoopProblem, Pattern]]] = {}
+        """Who was first to have such times, for whoever has them again."""
         self.log: list[dict[str, Any]] = []
         self.known: dict[Pattern, float | None] = (
             store.load(key, lambda entry: _tried(entry, self.bound)) or {}
@@ -322,8 +326,17 @@ class _Search:
             self.progress(Progress(count, seconds, self.best, self.bound, self.unit, pattern))
 
     def _cycles(self, pattern: Pattern) -> float | None:
+        """Patterns with the same times make the same program, which is simulated once."""
         try:
-            program = woven(self.lowered, pattern, self.k_tiles)
+            times = timed(self.lowered, pattern)
+            key = pattern.groups, pattern.loading, pattern.priority, times.timetable
+            for loop, same in self.times.setdefault(key, []):
+                if loop == times.loop:
+                    if same in self.made:
+                        self.made[pattern] = self.made[same]
+                    return self.tried[same]
+            self.times[key].append((times.loop, pattern))
+            program = woven(self.lowered, pattern, self.k_tiles, times)
         except OrderError:
             return None
         cycles = steady_cycles(program)
@@ -416,7 +429,7 @@ def _whole(program: Program, cycles: float, floor: float | None) -> float:
     """
     least, step = program.iterations.at(program.min_trips), program.step
     count = least + step * TRIPS
-    ends = simulate(program, iterations=count).total_cycles - count * cycles
+    ends = total_cycles(program, count) - count * cycles
     if floor is None:
         return ends + cycles * (USUAL + (step - 1) / 2)
     return ends + floor * (least + step * ceil(max(0, USUAL - least) / step))

@@ -203,13 +203,27 @@ def matrix_cycles(lowered: Lowered) -> int:
     return next(t.cycles for t in Machine.of(lowered).times(0) if t.unit == "matrix unit")
 
 
-def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Program:
-    """The program of a pattern, with its waits: a draft, which nothing has checked or proved yet.
+def timed(lowered: Lowered, pattern: Pattern) -> Woven:
+    """The times of a pattern, which with its groups, who loads and ``priority`` say its program.
 
     Raises ``OrderError`` where the pattern does not fit the loop or the machine.
     """
     fine = refine(lowered, pattern.groups, pattern.loading)
-    found = _timed(fine, pattern)
+    if has_vectors(fine):
+        return interleave(fine, pattern)
+    return (exact_weave if pattern.exact else weave)(fine, pattern, register_copies(fine))
+
+
+def woven(
+    lowered: Lowered, pattern: Pattern, k_tiles: int | None = None, times: Woven | None = None
+) -> Program:
+    """The program of a pattern, with its waits: a draft, which nothing has checked or proved yet.
+
+    ``times`` are its own, where they are known. Raises ``OrderError`` as ``timed`` does, and where
+    copies do not rotate.
+    """
+    found = timed(lowered, pattern) if times is None else times
+    fine = refine(lowered, pattern.groups, pattern.loading)
     expansion = expand(found.loop, found.timetable)
     if expansion.unroll > MOST_UNROLL or len(expansion.kernel) > MOST_STEPS:
         raise OrderError(f"a trip would take {expansion.unroll} iterations", hint="fewer copies")
@@ -240,13 +254,7 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
 
 def planned_cycles(lowered: Lowered, pattern: Pattern) -> float:
     """The II of a pattern's timetable, in cycles: what its loop takes if all goes to plan."""
-    return _timed(refine(lowered, pattern.groups, pattern.loading), pattern).timetable.ii / TICKS
-
-
-def _timed(fine: Lowered, pattern: Pattern) -> Woven:
-    if has_vectors(fine):
-        return interleave(fine, pattern)
-    return (exact_weave if pattern.exact else weave)(fine, pattern, register_copies(fine))
+    return timed(lowered, pattern).timetable.ii / TICKS
 
 
 def register_copies(lowered: Lowered) -> dict[str, int]:

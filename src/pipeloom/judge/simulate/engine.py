@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from itertools import chain
 
 from pipeloom.checks import check_instance, check_int, check_number
@@ -76,6 +76,12 @@ def simulate_programs(
     """
     check_run(programs, machine, iterations, jitter, seed)
     return Simulator(tuple(programs), machine, iterations, jitter, seed).run()
+
+
+def total_cycles_of(programs: Sequence[WaveProgram], machine: Target, iterations: int) -> int:
+    """What ``simulate_programs(...).total_cycles`` says, without a trace."""
+    check_run(programs, machine, iterations)
+    return Simulator(tuple(programs), machine, iterations, 0.0, 0).last_cycle()
 
 
 def check_run(
@@ -255,6 +261,7 @@ class Simulator:
             wave.ops = known[key] = _lowered(parts, machine) if ops is None else ops
             wave.loop_start = len(program.prologue)
             wave.loop_end = wave.loop_start + len(program.loop)
+            wave.turns = frozenset((wave.loop_start, wave.loop_end, len(wave.ops)))
             waves.append(wave)
         return waves
 
@@ -282,18 +289,23 @@ class Simulator:
 
     def run(self) -> Trace:
         """Issue everything and return the record."""
-        self.issue()
-        stuck = [wave.number for wave in self.waves if wave.ended_at is None]
-        if stuck:
-            raise InternalError(f"waves {stuck} never ended")
+        total = self.last_cycle()
         return Trace(
             machine=self.machine,
             programs=self.programs,
             iterations=self.iterations,
             events=tuple(map(Event._make, self.events)),
             marks=tuple(tuple(wave.marks) for wave in self.waves),
-            total_cycles=max((max(event[5], event[6]) for event in self.events), default=0),
+            total_cycles=total,
         )
+
+    def last_cycle(self) -> int:
+        """Issue everything: when the last is done."""
+        self.issue()
+        stuck = [wave.number for wave in self.waves if wave.ended_at is None]
+        if stuck:
+            raise InternalError(f"waves {stuck} never ended")
+        return max((max(event[5], event[6]) for event in self.events), default=0)
 
     def issue(self) -> None:
         """Issue everything, or until stopped."""
@@ -309,8 +321,10 @@ class Simulator:
         heap, waves, events = self.heap, self.waves, self.events
         landings = self.memory.landings
         barrier = int(Kind.BARRIER)
-        while heap and not self.stopped:
-            now, order, ready, number = heappop(heap)
+        later: tuple[int, int, int, int] | None = None  # what goes to the queue before the next
+        while (heap or later) and not self.stopped:
+            now, order, ready, number = heappushpop(heap, later) if later else heappop(heap)
+            later = None
             if number < 0:  # a load's data lands in LDS and takes -number cycles of the array
                 self.lds.land(now, -number)
                 continue
@@ -327,7 +341,7 @@ class Simulator:
                     start, cause, source = ready_at, Cause.DEPENDENCE, maker
             if start > now:
                 wave.held = (cause, source)
-                heappush(heap, (start, order, ready, number))
+                later = (start, order, ready, number)
                 continue
             cause, source = wave.held if now > ready else (Cause.NONE, -1)
             wave.last_event = len(events)
@@ -339,7 +353,11 @@ class Simulator:
                 landed, cycles = landings.pop()
                 heappush(heap, (landed, -1_000_000, 0, -cycles))
             wave.at += 1
-            self._go_on(wave, free)
+            if wave.at in wave.turns:
+                self._go_on(wave, free)
+            else:
+                wave.ready = free
+                later = (free, wave.age - 1_000 * wave.priority, free, number)
 
     def _go_on(self, wave: SimulatedWave, now: int) -> None:
         """Queue the wave's next instruction, stepping over loop boundaries; or end the wave."""

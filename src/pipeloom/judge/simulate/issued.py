@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.simulate.engine import simulate_programs
+from pipeloom.judge.simulate.engine import simulate_programs, total_cycles_of
 from pipeloom.judge.simulate.instruction import WaveOp, WaveProgram
 from pipeloom.judge.simulate.issue_costs import KINDS
 from pipeloom.judge.simulate.settled import steady_cycles_of
@@ -69,6 +69,12 @@ def steady_cycles(program: Program, iterations: int) -> float:
     trips = trips_for(program, iterations)
     machine = program.target
     return steady_cycles_of(wave_programs(program, machine, named=False), machine, trips)
+
+
+def total_cycles(program: Program, iterations: int) -> int:
+    """``simulate(...).total_cycles``, without a trace."""
+    trips, machine = trips_for(program, iterations), program.target
+    return total_cycles_of(wave_programs(program, machine, named=False), machine, trips)
 
 
 def usual_iterations(program: Program, least: int = ITERATIONS) -> int:
@@ -152,6 +158,7 @@ class _Maker:
     def __init__(self, machine: Target, named: bool) -> None:
         self._machine, self._named = machine, named
         self._known: dict[tuple[Issue, str | None], WaveOp] = {}
+        self._sums: dict[tuple[str, int, int], str] = {}
 
     def section(self, section: Section) -> list[WaveOp]:
         found: list[WaveOp] = []
@@ -198,7 +205,7 @@ class _Maker:
         return ()
 
     def _issued(self, step: Work) -> list[WaveOp]:
-        onto, found = _sum(step), list[WaveOp]()
+        onto, found = self._sum(step), list[WaveOp]()
         for issue in step.issues:
             found += [self._one(issue, step.label, None if found else onto)] * issue.count
         return found
@@ -222,11 +229,15 @@ class _Maker:
             label=f"address of {label}" if scalar else label,
         )
 
-
-def _sum(step: Work) -> str | None:
-    """What a single matrix instruction adds to."""
-    first = step.issues[0] if step.issues else None
-    if first is None or first.unit is not Unit.MATRIX or first.count > 1 or not step.accumulates:
-        return None
-    onto = step.accumulates[0]
-    return f"{onto.resource}#{onto.copy} {onto.boxes}"
+    def _sum(self, step: Work) -> str | None:
+        """What a single matrix instruction adds to; steps share the boxes of a place."""
+        first = step.issues[0] if step.issues else None
+        if first is None or first.unit is not Unit.MATRIX or first.count > 1:
+            return None
+        if not step.accumulates:
+            return None
+        onto = step.accumulates[0]
+        key = onto.resource, onto.copy, id(onto.boxes)
+        if key not in self._sums:
+            self._sums[key] = f"{onto.resource}#{onto.copy} {onto.boxes}"
+        return self._sums[key]

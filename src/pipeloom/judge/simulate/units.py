@@ -54,7 +54,8 @@ class SimulatedWave:
     __slots__ = (
         "age", "at", "ended_at", "held", "iteration", "last_event", "lgkm", "lgkm_event",
         "loop_end", "loop_start", "marks", "mfma_end", "mfma_start", "number", "ops",
-        "priority", "ready", "simd", "simd_number", "texture", "values", "vm", "vm_event", "wake",
+        "priority", "ready", "simd", "simd_number", "texture", "turns", "values", "vm", "vm_event",
+        "wake",
     )  # fmt: skip
 
     def __init__(self, number: int, simd_number: int, simd: Simd, wake: int, age: int) -> None:
@@ -66,6 +67,7 @@ class SimulatedWave:
         self.ops: list[Op] = []
         self.loop_start = 0
         self.loop_end = 0
+        self.turns: frozenset[int] = frozenset()  # where the loop begins or ends, or all does
         self.at = 0
         self.iteration = -1
         self.ready = 0

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm
+from typing import NamedTuple
 
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.order.modulo.measure import copies, lifetime, normalised
@@ -36,8 +37,7 @@ from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.validity import check_modulo
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Op ``op`` of iteration ``iteration``, ``cycle`` cycles after the phase begins.
 
     Prologue and short phases count iterations from the loop's first. Kernel and epilogue count
