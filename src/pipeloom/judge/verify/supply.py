@@ -73,12 +73,18 @@ class Plans:
         self._spots: dict[tuple[object, ...], Spot] = {}
         self._plans: dict[tuple[object, ...], tuple[Supply, ...]] = {}
         self._owners: dict[tuple[int, Key, Box], dict[int, tuple[int, ...]]] = {}
+        self._writers: dict[tuple[int, Key], list[tuple[bool, Mapping[int, Box]]]] = {}
+        self._classes: dict[tuple[Box, ...], int] = {}
         for (number, step), mine in deeds.items():
             some = next(iter(mine.values()))
             self._writes[number, step] = [
                 (touch, {wave: deed.targets[which][0].box for wave, deed in mine.items()})
                 for which, (touch, _) in enumerate(some.targets)
             ]
+            alike = mine[program.groups[number].waves[0]].alike
+            for touch, boxes in self._writes[number, step]:
+                same = self._writers.setdefault((number, touch.key), [])
+                same.append((alike and touch.shared, boxes))
 
     def writes(self, group: int, step: Work) -> list[tuple[WaveAccess, Mapping[int, Box]]]:
         """What a step writes, with the box of each wave."""
@@ -141,13 +147,7 @@ class Plans:
         found = self._alike.get((group, touch.key))
         if found is None:
             waves = self.program.groups[group].waves
-            writes = [
-                (deeds[waves[0]].alike and target.shared, boxes)
-                for (number, _), deeds in self.deeds.items()
-                if number == group
-                for target, boxes in self._writes[number, _]
-                if target.key == touch.key
-            ]
+            writes = self._writers.get((group, touch.key), [])
             if touch.space is None or (
                 touch.space is Space.LDS and all(shared for shared, _ in writes)
             ):
@@ -155,7 +155,9 @@ class Plans:
             elif touch.space is Space.LDS:
                 found = {wave: wave for wave in waves}
             else:
-                found = {wave: tuple(boxes[wave] for _, boxes in writes) for wave in waves}
+                own = {wave: tuple(boxes[wave] for _, boxes in writes) for wave in waves}
+                known = self._classes
+                found = {wave: known.setdefault(boxes, len(known)) for wave, boxes in own.items()}
             self._alike[group, touch.key] = found
         return found
 
