@@ -328,7 +328,7 @@ def stream_handle(given: Any, device: int, torch: bool) -> int:
         module = sys.modules.get("torch") if torch else None
         if module is None or not module.cuda.is_available():
             return 0
-        return int(module.cuda.currentstream_handle(device).cuda_stream)
+        return int(module.cuda.current_stream(device).cuda_stream)
     for name in ("cuda_stream", "ptr", "handle"):
         given = getattr(given, name, given)
     if not isinstance(given, int):

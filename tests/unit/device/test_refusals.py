@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import pipeloom as pl
 from pipeloom.device.device_memory import DeviceArray
 from pipeloom.device.hip import Hip
 from pipeloom.device.images import KernelImage
+from pipeloom.device.prepared_kernel import stream_handle
 from pipeloom.device.tensors import view_of
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.launching import image_of
@@ -208,3 +210,18 @@ def test_streams(hip: Hip, there: dict[str, DeviceArray]) -> None:
         other = hip.handle("hipStreamCreateWithFlags", 1)
     with pytest.raises(pl.DeviceError, match="belongs to another device"):
         kernel(**there, stream=other)
+
+
+def test_the_current_stream_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the device of the kernel, by the calls that PyTorch documents; a stand-in for it."""
+    asked: list[int] = []
+
+    def current_stream(device: int) -> SimpleNamespace:
+        asked.append(device)
+        return SimpleNamespace(cuda_stream=0x5000)
+
+    cuda = SimpleNamespace(is_available=lambda: True, current_stream=current_stream)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    assert stream_handle(None, 2, torch=True) == 0x5000
+    assert stream_handle(None, 2, torch=False) == 0
+    assert asked == [2]
