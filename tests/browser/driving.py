@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
@@ -65,12 +67,13 @@ def logged(browser: Any, kind: str = "browser") -> list[dict[str, Any]]:
     return list(browser.get_log(kind))
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """What ``condition`` returns once it is true."""
+def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """What ``condition`` returns once it is true; what it looks at may be drawn anew meanwhile."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if result := condition():
-            return result
+        with suppress(StaleElementReferenceException):
+            if result := condition():
+                return result
         time.sleep(0.05)
     raise AssertionError("the page did not get there in time")
 

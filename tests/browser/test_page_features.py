@@ -171,7 +171,10 @@ def found(page: webdriver.Chrome, words: str) -> list[str]:
     box = page.find_element(By.ID, "search")
     box.clear()
     box.send_keys(words)
-    return [hit.text for hit in page.find_elements(By.CSS_SELECTOR, "#found .hit")]
+    (hits,) = wait_for(
+        lambda: ([hit.text for hit in page.find_elements(By.CSS_SELECTOR, "#found .hit")],)
+    )
+    return list(hits)
 
 
 def test_search_finds_values_steps_instructions_and_labels(page: webdriver.Chrome) -> None:

@@ -410,18 +410,24 @@ def test_every_kind_of_lane_says_what_it_shows(
     assert words in shown.text
 
 
+def chosen_rows(page: webdriver.Chrome) -> list[tuple[str | None, str]]:
+    """The entry and the text of each, read at once: a row may be drawn anew."""
+    rows = page.find_elements(By.CSS_SELECTOR, "#schedule tr.chosen")
+    return [(row.get_attribute("data-entry"), row.text) for row in rows]
+
+
 def test_clicking_an_instruction_leads_to_its_entry_and_dependences(
     page: webdriver.Chrome,
 ) -> None:
     number, x, y = find_segment(page, "s[3] === 0 && s[0] === 0")
     Mouse(page, "timeline").move(x, y).press().release().perform()
-    chosen = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "#schedule tr.chosen"))
+    chosen = wait_for(lambda: chosen_rows(page))
     assert len(chosen) == 1
     entry, label = page.execute_script(
         f"const s = pipeloom.page.timeline.segments[{number}]; return [s[1], s[2]]"
     )
-    assert chosen[0].get_attribute("data-entry") == str(entry)
-    assert label in chosen[0].text
+    assert chosen[0][0] == str(entry)
+    assert label in chosen[0][1]
     in_sight = page.execute_script(
         "const box = document.getElementById('schedule').getBoundingClientRect();"
         "const row = document.querySelector('#schedule tr.chosen').getBoundingClientRect();"
@@ -435,8 +441,8 @@ def test_clicking_an_instruction_leads_to_its_entry_and_dependences(
     links = details.find_elements(By.CSS_SELECTOR, "button.link")
     target = links[0].text.split(" (")[0].split(",")[0]
     links[0].click()
-    now = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "#schedule tr.chosen"))
-    assert target.split()[0] in now[0].text
+    now = wait_for(lambda: chosen_rows(page))
+    assert target.split()[0] in now[0][1]
 
 
 def test_clicking_a_wait_names_the_loads_it_is_for(page: webdriver.Chrome) -> None:
