@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
-"""A plain matrix product in Triton, for ``bench_pipeline``; importing it needs the triton wheel."""
+"""A plain matrix product in Triton, to compile and to emulate; importing it needs the wheel."""
 
 from __future__ import annotations
 

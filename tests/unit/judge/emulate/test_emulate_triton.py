@@ -35,6 +35,8 @@ triton = pytest.importorskip("triton", reason="the triton wheel is not installed
 import triton.language as tl  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
 
+from benchmarks.triton_gemm import product  # noqa: E402
+
 ARCHS = ("gfx942", "gfx950")
 FLOATS = ("fp32", "fp16", "bf16")
 
@@ -54,24 +56,6 @@ def softmax(x, out, stride, n, B: tl.constexpr):
     e = tl.exp(v - tl.max(v, axis=0))
     y = e / tl.sum(e, axis=0)
     tl.store(out + row * stride + c, y.to(out.dtype.element_ty), mask=c < n)
-
-
-@triton.jit
-def gemm(
-    a, b, c, M, N, K, sam, sbk, sbn, scm, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
-):
-    rm = tl.program_id(0) * BM + tl.arange(0, BM)
-    rn = tl.program_id(1) * BN + tl.arange(0, BN)
-    rk = tl.arange(0, BK)
-    pa = a + (rm % M)[:, None] * sam + rk[None, :]
-    pb = b + rk[:, None] * sbk + (rn % N)[None, :] * sbn
-    acc = tl.zeros((BM, BN), tl.float32)
-    for _ in range(0, K, BK):
-        acc = tl.dot(tl.load(pa), tl.load(pb), acc)
-        pa += BK
-        pb += BK * sbk
-    mask = (rm[:, None] < M) & (rn[None, :] < N)
-    tl.store(c + rm[:, None] * scm + rn[None, :], acc.to(c.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -231,7 +215,7 @@ def build_gemm(
     types["sbn" if transposed else "sbk"] = "i32"
     fixed = {"sbk" if transposed else "sbn": 1, "BM": tile[0], "BN": tile[1], "BK": tile[2]}
     return build(
-        gemm, arch, types, fixed, num_warps=warps, num_stages=stages, matrix_instr_nonkdim=side
+        product, arch, types, fixed, num_warps=warps, num_stages=stages, matrix_instr_nonkdim=side
     )
 
 
