@@ -32,11 +32,13 @@ demo: $(VENV)/runtime  ## set up and run the main job end to end
 test: lint $(VENV)/docs  ## lint, types and the whole test suite; about 8 minutes on 2 cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+SLOWER = $(addprefix tests/unit/test_, attention_example.py examples.py mutants.py notebook.py website.py)
 QUICK = tests/test_layering.py tests/extend/test_public_only.py tests/golden tests/unit/program \
-  tests/unit/declare tests/unit/machine tests/unit/sync tests/unit/test_*.py \
-  tests/unit/judge/wait_states tests/unit/reference/test_lift.py tests/unit/judge/verify/test_programs.py
+  tests/unit/declare tests/unit/machine tests/unit/sync tests/unit/judge/wait_states \
+  $(filter-out $(SLOWER), $(wildcard tests/unit/test_*.py)) \
+  tests/unit/reference/test_lift.py tests/unit/judge/verify/test_programs.py
 
-quick: $(VENV)/dev $(VENV)/docs  ## the inner loop: ruff and the fast tests, under a minute
+quick: $(VENV)/dev $(VENV)/docs  ## the inner loop: ruff and the fast tests, under half a minute
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
 
