@@ -20,35 +20,38 @@ from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
 
 Ages = list[int]
 """Sets of operations by how many entries of their queue were issued behind them."""
-_IN_ORDER = (WaitQueue.VM, WaitQueue.LGKM)
+_VM, _LGKM = 0, 1
+_IN_ORDER = (_VM, _LGKM)
+"""Counters as indices: this is where a scan spends its time."""
+_LIMITS = (COUNTER_LIMIT[WaitQueue.VM], COUNTER_LIMIT[WaitQueue.LGKM])
 
 
 @dataclass(slots=True)
 class InFlight:
     """The state before an instruction."""
 
-    may: dict[WaitQueue, Ages] = field(default_factory=lambda: {q: [] for q in _IN_ORDER})
-    must: dict[WaitQueue, Ages] = field(default_factory=lambda: {q: [] for q in _IN_ORDER})
+    may: list[Ages] = field(default_factory=lambda: [[], []])
+    must: list[Ages] = field(default_factory=lambda: [[], []])
     scalar_may: int = 0
     scalar_must: int = 0
     open_may: int = 0
     open_must: int = 0
     masked: int = 0
     """Operations since whose issue EXEC may have lost lanes."""
-    most: dict[WaitQueue, int] = field(default_factory=lambda: dict.fromkeys(_IN_ORDER, 0))
+    most: list[int] = field(default_factory=lambda: [0, 0])
     """The most entries that a counter can hold."""
 
     def copy(self) -> InFlight:
         """One that can be changed."""
         return InFlight(
-            {q: list(ages) for q, ages in self.may.items()},
-            {q: list(ages) for q, ages in self.must.items()},
+            [list(ages) for ages in self.may],
+            [list(ages) for ages in self.must],
             self.scalar_may,
             self.scalar_must,
             self.open_may,
             self.open_must,
             self.masked,
-            dict(self.most),
+            list(self.most),
         )
 
     def issue(self, queues: tuple[WaitQueue, ...], bit: int, in_lds: bool) -> None:
@@ -57,23 +60,25 @@ class InFlight:
             if queue is WaitQueue.SMEM:
                 self.scalar_may |= bit
                 self.scalar_must |= bit
-                self._grow(WaitQueue.LGKM)
+                self._grow(_LGKM)
             else:
-                _push(self.may[queue], bit, COUNTER_LIMIT[queue])
-                _push(self.must[queue], bit, COUNTER_LIMIT[queue])
-                self._grow(queue)
+                index = _VM if queue is WaitQueue.VM else _LGKM
+                _push(self.may[index], bit, _LIMITS[index])
+                _push(self.must[index], bit, _LIMITS[index])
+                self._grow(index)
         self.masked &= ~bit
         if in_lds:
             self.open_may |= bit
             self.open_must |= bit
 
-    def _grow(self, queue: WaitQueue) -> None:
-        self.most[queue] = min(self.most[queue] + 1, COUNTER_LIMIT[queue] + 1)
+    def _grow(self, index: int) -> None:
+        if self.most[index] <= _LIMITS[index]:
+            self.most[index] += 1
 
     def wait(self, vm: int, lgkm: int) -> None:
         """All but so many are over."""
-        for queue, count in ((WaitQueue.VM, vm), (WaitQueue.LGKM, lgkm)):
-            if count < COUNTER_LIMIT[queue]:
+        for queue, count in ((_VM, vm), (_LGKM, lgkm)):
+            if count < _LIMITS[queue]:
                 del self.may[queue][count:]
                 del self.must[queue][count:]
                 self.most[queue] = min(self.most[queue], count)
@@ -92,7 +97,7 @@ class InFlight:
     def all_may(self) -> int:
         """Every operation that may be in flight."""
         found = self.scalar_may
-        for ages in self.may.values():
+        for ages in self.may:
             for one in ages:
                 found |= one
         return found
@@ -100,14 +105,14 @@ class InFlight:
     def all_must(self) -> int:
         """Every operation that no path has retired."""
         found = self.scalar_must
-        for ages in self.must.values():
+        for ages in self.must:
             for one in ages:
                 found |= one
         return found
 
     def counter(self, bit: int) -> str:
         """What has to be waited for, as assembly has it: at most how many may be left."""
-        for queue, name in ((WaitQueue.VM, "vmcnt"), (WaitQueue.LGKM, "lgkmcnt")):
+        for queue, name in ((_VM, "vmcnt"), (_LGKM, "lgkmcnt")):
             for age, ops in enumerate(self.may[queue]):
                 if ops & bit:
                     return f"{name}({age})"
@@ -115,8 +120,8 @@ class InFlight:
 
     def waits_for_nothing(self, vm: int, lgkm: int) -> bool:
         """Whether a wait has nothing to wait for on any path."""
-        counts = ((WaitQueue.VM, vm), (WaitQueue.LGKM, lgkm))
-        return all(n >= COUNTER_LIMIT[q] or self.most[q] <= n for q, n in counts)
+        counts = ((_VM, vm), (_LGKM, lgkm))
+        return all(n >= _LIMITS[q] or self.most[q] <= n for q, n in counts)
 
     def join(self, other: InFlight) -> bool:
         """Let another path arrive here; whether that changed anything."""
@@ -141,12 +146,15 @@ class InFlight:
 
 def _push(ages: Ages, bit: int, limit: int) -> None:
     """All grow older by one; ages that every count retires are one."""
-    for age, ops in enumerate(ages):
-        if ops & bit:
-            ages[age] = ops & ~bit
+    if bit:
+        for age, ops in enumerate(ages):
+            if ops & bit:
+                ages[age] = ops & ~bit
+                break
     ages.insert(0, bit)
     if len(ages) > limit:
-        ages[-2] |= ages.pop()
+        oldest = ages.pop()
+        ages[-1] |= oldest
 
 
 def _youngest(a: Ages, b: Ages) -> Ages:

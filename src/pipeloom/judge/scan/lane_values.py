@@ -138,8 +138,14 @@ class LaneValues:
         full = one.name == "s_or_b64" and self._all_ones(one, known)
         needed = each_register(self.inputs(one))
         if not full and not all(register in known for register in needed):
+            before = [known.get(half) for half in EXEC_PAIR]
             for register in each_register(step.writes):
                 known.pop(register, None)
+            if one.name.endswith("_saveexec_b64"):
+                # Which lanes are left is not known, which there were is.
+                for register, value in enumerate(before, start=one.fields["sdst"]):
+                    if value is not None:
+                        known[register] = value
             return
         if one.encoding in _VECTOR and not self._all_lanes(known):
             # Lanes that are off keep what they had.

@@ -33,7 +33,6 @@ class LdsBytes:
     def __init__(self, values: LaneValues, size: int) -> None:
         self._values, self._size = values, size
         self._known: dict[tuple[Number, Number, Number, int, int, bool], ByteSets] = {}
-        self._across: dict[tuple[ByteSets, ByteSets], int] = {}
 
     def of(self, step: ScanStep, access: Instance) -> ByteSets:
         """What an access touches, wave by wave."""
@@ -78,15 +77,11 @@ class LdsBytes:
 
     def across_waves(self, a: ByteSets, b: ByteSets) -> int:
         """Bytes that both touch in two different waves."""
-        key = (a, b)
-        found = self._across.get(key)
-        if found is None:
-            found = 0
-            for at, mine in enumerate(b):
-                for other, theirs in enumerate(a):
-                    if other != at:
-                        found |= mine & theirs
-            self._across[key] = found
+        found = 0
+        for at, mine in enumerate(b):
+            for other, theirs in enumerate(a):
+                if other != at:
+                    found |= mine & theirs
         return found
 
 

@@ -89,20 +89,23 @@ class _Walk:
         self._numbers: dict[Instance, int] = {}
         self._instances: list[Instance] = []
         self._sets: list[ByteSets] = []
+        self._checked: dict[tuple[int, bool], tuple[int, int]] = {}
         self._pairs: dict[tuple[int, int, bool], int] = {}
         self._run_of = {}
         for number, run in enumerate(flow.runs):
             self._run_of.update(dict.fromkeys(range(run.start, run.end), number))
+        self._eventful = [
+            [step for step in steps[run.start : run.end] if step.event] for run in flow.runs
+        ]
         self._events = {node: self._events_of(node) for node in self._paths.follows}
 
     def _events_of(self, node: Node) -> list[Event]:
-        run, accesses = self._flow.runs[node[0]], self._paths.accesses[node]
+        accesses = self._paths.accesses[node]
         events: list[Event] = []
-        for step in self._steps[run.start : run.end]:
-            if step.event:
-                access = accesses.get(step.at)
-                bit = 0 if access is None else 1 << self._number(access)
-                events.append((step, bit, bool(bit)))
+        for step in self._eventful[node[0]]:
+            access = accesses.get(step.at)
+            bit = 0 if access is None else 1 << self._number(access)
+            events.append((step, bit, bool(bit)))
         return events
 
     def _number(self, access: Instance) -> int:
@@ -160,10 +163,8 @@ class _Walk:
                 for across, ops in ((False, state.all_may()), (True, state.open_may)):
                     if across and self._one_wave:
                         continue
-                    for one in _each(ops):
-                        shared = self._shared(one, number, across)
-                        if not shared:
-                            continue
+                    for one in _each(self._conflicts(ops, number, across)):
+                        shared = self._pairs[one, number, across]
                         at, flag = self._instances[one][0], 1 << one
                         key = (at, step.at, across)
                         if key not in found:
@@ -187,13 +188,18 @@ class _Walk:
                 return False
         return not (across and self._branches.barriers)
 
-    def _shared(self, first: int, second: int, across: bool) -> int:
-        """The bytes of a pair that has to be ordered, 0 of others."""
-        key = (first, second, across)
-        found = self._pairs.get(key)
-        if found is None:
-            found = self._pairs[key] = self._compare(first, second, across)
-        return found
+    def _conflicts(self, ops: int, second: int, across: bool) -> int:
+        """Those of some accesses that have to be ordered before the second."""
+        checked, bad = self._checked.get((second, across), (0, 0))
+        new = ops & ~checked
+        if new:
+            for first in _each(new):
+                shared = self._compare(first, second, across)
+                if shared:
+                    self._pairs[first, second, across] = shared
+                    bad |= 1 << first
+            self._checked[second, across] = (checked | new, bad)
+        return ops & bad
 
     def _compare(self, first: int, second: int, across: bool) -> int:
         a = self._steps[self._instances[first][0]].lds

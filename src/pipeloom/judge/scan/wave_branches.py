@@ -171,6 +171,9 @@ def _advance(step: ScanStep, differs: int, loaded: bool) -> int:
     if step.other_lanes:
         writes |= _EXEC
         reads |= _EXEC if scalar else 0
+    if name == "s_or_b64" and writes & _EXEC:
+        # Lanes that a branch switched off come back: EXEC is what it was before.
+        reads &= ~_EXEC
     if not writes:
         return differs
     if step.queues and encoding != "SMEM":

@@ -215,3 +215,13 @@ def test_wait_states_over_a_branch_are_possible(scanned: Scan) -> None:
     scan = scanned("s_cbranch_scc1 .Lx\n v_exp_f32 v4, v1\n.Lx:\n v_add_f32 v5, v4, v4\n s_endpgm")
     (finding,) = (f for f in scan.findings if f.kind is ScanKind.WAIT_STATES)
     assert not finding.definite
+
+
+@pytest.mark.parametrize(("count", "wait"), [(15, 14), (16, 14), (30, 14), (30, 3), (2, 1)])
+def test_more_in_flight_than_a_count_can_say(scanned: Scan, count: int, wait: int) -> None:
+    reads = "\n".join(f" ds_read_b32 v{10 + n}, v1" for n in range(count))
+    old, young = 10 + count - 1 - wait, 10 + count - wait
+    body = f"{reads}\n s_waitcnt lgkmcnt({wait})\n v_mov_b32 v50, v{{}}\n s_endpgm"
+    assert _found(scanned(body.format(old))) == []
+    assert _found(scanned(body.format(10))) == []
+    assert [definite for definite, _, _ in _found(scanned(body.format(young)))] == [True]
