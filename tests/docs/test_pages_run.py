@@ -46,7 +46,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_a_page_runs_and_prints_what_it_says(page: Path, folder: Path) -> None:
+def test_a_page_runs_and_prints_what_it_says(
+    page: Path, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    if "--on gpu" in page.read_text("utf-8"):
+        request.getfixturevalue("hip")
     if "import triton" in page.read_text("utf-8"):
         pytest.importorskip("triton", reason="the triton wheel is not installed")
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -21,7 +21,7 @@ SOURCE = HERE / "hip_standin.c"
 NAME = "libamdhip64.so.7"
 FLAGS = (
     *("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"),
-    "-fvisibility=hidden",
+    *("-fvisibility=hidden", "-Wl,-soname,libamdhip64.so.7"),
 )
 
 

@@ -104,6 +104,7 @@ static int count = -1, wire = -1;
 static memory *memories;
 static uint64_t slot = FIRST_SLOT, made, sequence, quota;
 static _Thread_local int current, last_error;
+static char told[1 << 16];
 
 #define STREAM 0x5354524du
 #define MODULE 0x4d4f4455u
@@ -758,21 +759,22 @@ EXPORT int hipModuleLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigne
     size_t size = one->bytes;
     if (extra) {
         const void *given = NULL;
-        size_t told = 0;
+        size_t length = 0;
         int i = 0;
         for (; extra[i] != (void *)3; i += 2) {
             if (extra[i] == (void *)1) given = extra[i + 1];
-            else if (extra[i] == (void *)2) told = *(size_t *)extra[i + 1];
+            else if (extra[i] == (void *)2) length = *(size_t *)extra[i + 1];
             else { free(bytes); return done(VALUE); }
             if (i > 2) { free(bytes); return done(VALUE); }
         }
-        if ((one->bytes && !given) || told < one->bytes) { free(bytes); return done(VALUE); }
+        if ((one->bytes && !given) || length < one->bytes) { free(bytes); return done(VALUE); }
         if (given) memcpy(bytes, given, size);
     } else if (parameters) {
         for (uint32_t i = 0; i < one->count; i++)
             memcpy(bytes + one->arguments[i].offset, parameters[i], one->arguments[i].size);
     } else if (one->bytes) { free(bytes); return done(VALUE); }
     if (getenv("PIPELOOM_STANDIN_IDLE")) { free(bytes); return done(OK); }
+    snprintf(told + strlen(told), sizeof told - strlen(told), "%s %u %u %u\n", one->name, gx, gy, gz);
     return done(enqueue(on, (operation){.kind = LAUNCH, .function = one, .grid = {gx, gy, gz},
                                         .block = {bx, by, bz}, .shared = shared, .bytes = bytes,
                                         .size = size}));
@@ -971,12 +973,20 @@ EXPORT int hipDeviceReset(void) {
     for (int at = 0; at < count; at++)
         for (stream *s = devices[at].streams; s; s = s->next) { forget(s->first); s->live = 0; }
     slot = FIRST_SLOT;
+    told[0] = 0;
     count = -1;
     current = 0;
     last_error = OK;
     begin();
     pthread_mutex_unlock(&lock);
     return OK;
+}
+/* The launches since the last reset, or since they were asked for: name and grid of each. */
+EXPORT const char *standin_launches(int forget_them) {
+    static char kept[sizeof told];
+    memcpy(kept, told, sizeof told);
+    if (forget_them) told[0] = 0;
+    return kept;
 }
 /* Bytes that are in use on a device: what was never freed. */
 EXPORT uint64_t standin_used(int index) { return index < count ? devices[index].used : 0; }

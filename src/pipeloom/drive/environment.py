@@ -23,6 +23,7 @@ from pipeloom.device.hip import DeviceInfo, Hip
 from pipeloom.device.hip_errors import DeviceError
 from pipeloom.drive.store import VARIABLE, Store
 from pipeloom.errors import ScheduleError
+from pipeloom.files import read_text
 
 OLDEST = (3, 11)
 NEEDED = ("numpy", "ortools", "rich", "lazy-loader", "shtab")
@@ -169,7 +170,7 @@ def _torch() -> Probe:
         return Probe("torch", State.ABSENT, "its tensors can be launched with", "pip install torch")
     spec = importlib.util.find_spec("torch")
     build = Path(spec.origin or "").parent / "version.py" if spec is not None else Path()
-    text = build.read_text(encoding="utf-8") if build.is_file() else ""
+    text = read_text(build) if build.is_file() else ""
     for_rocm = re.search(r"^hip[^=]*=\s*['\"]([^'\"]+)", text, re.MULTILINE)
     if for_rocm is not None:
         return Probe("torch", State.OK, f"{found}, for ROCm {for_rocm[1]}")

@@ -21,18 +21,25 @@ from typing import Any
 
 import pipeloom
 from pipeloom import drive
+from pipeloom.device.contracts import KernelContract
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel, least_align
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
-from pipeloom.tuning.binding.kernel_records import FORMAT, argument_bytes
+from pipeloom.tuning.binding import FORMAT
 from pipeloom.tuning.search import Tuned
 from pipeloom.write import assemble
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 TABLE = "pipeloom_gemm_table.h"
+PACKAGE = '''"""Matrix products from the library that this package lies in; see ``Library``."""
+
+from .tuning.binding import Library, LibraryError
+
+__all__ = ["Library", "LibraryError"]
+'''
 _MATRICES = ("A", "B", "C", "out", "P", "X", "blocks_A", "blocks_B")
 _ARRAYS = (*_MATRICES, "scale_A", "scale_B", "bias")
 _VALUES = (
@@ -92,14 +99,24 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     for kernel in kernels.values():
         contents |= {_file(name): code for name, code in kernel.codes.items()}
         contents[f"kernels/{kernel.name}.json"] = _json(_placed(kernel))
-    here = files("pipeloom.tuning")
+    here = files("pipeloom")
     for name in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
-        contents[name] = (here / "launcher" / name).read_text(encoding="utf-8")
-    for name in ("__init__.py", "arrays.py", "kernel_records.py"):
-        contents[f"pipeloom_gemm/{name}"] = (here / "binding" / name).read_text(encoding="utf-8")
+        contents[name] = (here / "tuning" / "launcher" / name).read_text(encoding="utf-8")
+    contents |= python_package()
     written = {folder / name: contents[name] for name in sorted(contents)}
     write_files(written)
     return list(written)
+
+
+def python_package() -> dict[str, str]:
+    """The launcher for Python: ours, under another name, by its path in the library."""
+    here = files("pipeloom")
+    device = sorted(one.name for one in (here / "device").iterdir() if one.name.endswith(".py"))
+    names = ["errors.py", "tuning/binding.py", *(f"device/{name}" for name in device)]
+    found = {name: (here / name).read_text(encoding="utf-8") for name in names}
+    found["tuning/__init__.py"] = ""
+    found["__init__.py"] = PACKAGE
+    return {f"pipeloom_gemm/{name}": text for name, text in found.items()}
 
 
 def dispatch(kernels: Mapping[Tuned, LibraryKernel]) -> dict[str, Any]:
@@ -155,7 +172,7 @@ def c_table(table: Mapping[str, Any]) -> str:
         unknown = sorted(arguments.keys() - set(_VALUES))
         if unknown:
             raise SpecError(f"{name} takes {unknown[0]!r}, which no launcher gives", field="kernel")
-        size = int(argument_bytes(record))
+        size = KernelContract.of(record).argument_bytes
         offsets = ", ".join(str(int(arguments.get(v, {"offset": -1})["offset"])) for v in _VALUES)
         multiples = ", ".join(str(int(record["multiples"].get(dim, 1))) for dim in "mnk")
         arrays = ("A", "B", "C", "out")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,9 +12,10 @@ from types import ModuleType
 import pytest
 
 from pipeloom.declare.gemm_problem import GemmProblem
+from pipeloom.device.hip import Hip
 from pipeloom.judge.simulate.whole_gpu import Block, Plan
+from tests.standin.build import compiler
 from tests.unit.tuning.library_stand import (
-    HERE,
     SHAPES,
     Device,
     load_launcher,
@@ -46,25 +45,19 @@ def mx_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def compile_c() -> Callable[[Path, Path], None]:
     """The system's C compiler, or zig's, which assembling needs anyway."""
-    known = shutil.which("cc")
-    compiler = [known] if known else [sys.executable, "-m", "ziglang", "cc"]
 
     def build(source: Path, target: Path) -> None:
         flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        command = [*compiler, *flags, str(source), "-o", str(target), "-ldl"]
+        command = [*compiler(), *flags, str(source), "-o", str(target), "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
     return build
 
 
-@pytest.fixture(scope="module")
-def device(
-    tmp_path_factory: pytest.TempPathFactory, compile_c: Callable[[Path, Path], None]
-) -> Device:
-    path = tmp_path_factory.mktemp("hip") / "libfakehip.so"
-    compile_c(HERE / "fake_hip.c", path)
-    return Device(ctypes.CDLL(str(path)))
+@pytest.fixture
+def device(hip: Hip) -> Device:
+    return Device(hip)
 
 
 @pytest.fixture(scope="module")

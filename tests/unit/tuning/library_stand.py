@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,11 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom.declare.gemm_problem import GemmProblem
+from pipeloom.device.device_memory import DeviceArray
+from pipeloom.device.hip import Hip
+from pipeloom.device.tensors import view_of
 from pipeloom.drive.gemm import gemm_kernel
 from pipeloom.drive.store import Store
-from pipeloom.judge.emulate import load_code_object, run_kernel
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.dtypes import BF16
 from pipeloom.machine.gpus import gpu_for
@@ -29,15 +30,6 @@ HERE = Path(__file__).parent
 GPU = gpu_for("MI355X")
 BLOCK = Block(32, 32, 64)
 SHAPES = {(96, 64, 128): Plan(BLOCK), (32, 32, 4096): Plan(BLOCK, 3)}
-LISTENER = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_char_p,
-    ctypes.c_char_p,
-    ctypes.POINTER(ctypes.c_uint),
-    ctypes.c_uint,
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-)
 
 
 def tuned_as(problem: GemmProblem, plan: Plan) -> Tuned:
@@ -55,51 +47,41 @@ def write_quickly(tuned: Sequence[Tuned], folder: Path) -> list[Path]:
 
 
 class Device:
-    """The stand-in for HIP, with the arrays that kernels may touch."""
+    """Device 0 of the stand-in, with copies of arrays of the host, and what was launched."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self.library = library
-        self.arrays: dict[int, Array] = {}
-        self.launches: list[tuple[str, tuple[int, ...]]] = []
-        self.faults: list[str] = []
-        self._keep = LISTENER(self._launch)
-        library.listen(self._keep)
+    def __init__(self, hip: Hip) -> None:
+        self.hip = hip
+        self._copies: dict[int, tuple[DeviceArray, Array]] = {}
 
-    def holds(self, *arrays: Array) -> None:
-        """Arrays whose addresses kernels are given."""
-        self.arrays |= {array.ctypes.data: array.reshape(-1) for array in arrays}
+    def holds(self, array: Array) -> DeviceArray:
+        """The array there; one that is a part of another lies in the other."""
+        base = array if array.base is None else array.base
+        assert isinstance(base, np.ndarray)
+        at = base.ctypes.data
+        if at not in self._copies:
+            there = DeviceArray(self.hip, 0, view_of(base, "base"))
+            there.fill(at)
+            self._copies[at] = there, base
+        there, _ = self._copies[at]
+        part = there.seen_as(view_of(array, "array"))
+        part.view = replace(part.view, address=there.address + array.ctypes.data - at)
+        return part
 
-    def _at(self, address: int) -> Array:
-        """What begins there: an array, or the rest of one."""
-        base = max(found for found in self.arrays if found <= address)
-        array = self.arrays[base]
-        rest = array.view(np.uint8)[address - base :] if address > base else array
-        assert len(rest), f"nothing is at {address}"
-        return rest
+    def address(self, array: Array) -> int:
+        """Where it lies."""
+        return self.holds(array).address
 
-    def _launch(
-        self, path: bytes, name: bytes, grid: Any, threads: int, arguments: int, size: int
-    ) -> int:
-        if not path:
-            raw = (ctypes.c_uint8 * size).from_address(arguments)
-            self.arrays[arguments] = np.ctypeslib.as_array(raw)
-            return 0
-        packed = ctypes.string_at(arguments, size)
-        kernel = load_code_object(path.decode()).kernel(name.decode())
-        values: list[Any] = []
-        for argument in kernel.arguments:
-            if argument.is_pointer:
-                values.append(self._at(struct.unpack_from("<Q", packed, argument.offset)[0]))
-            else:
-                kind = {4: "<i", 8: "<q"}[argument.size]
-                values.append(struct.unpack_from(kind, packed, argument.offset)[0])
-        shape = tuple(grid[axis] for axis in range(3))
-        self.launches.append((name.decode(), shape))
-        done = run_kernel(kernel, grid=shape, block=(threads, 1, 1), args=values)
-        self.faults += [str(finding) for finding in done.findings]
-        if size != kernel.kernarg_size:
-            self.faults.append(f"{size} bytes of arguments for {kernel.kernarg_size}")
-        return len(self.faults)
+    def fetch(self) -> None:
+        """Wait, and bring everything back to the host."""
+        self.hip.call("hipDeviceSynchronize")
+        for at, (there, _) in self._copies.items():
+            there.fetch(at)
+
+    def launches(self) -> list[str]:
+        """Kernels and grids since the last time."""
+        told = self.hip.library.standin_launches
+        told.restype = ctypes.c_char_p
+        return str(told(1).decode()).splitlines()
 
 
 class Call(ctypes.Structure):
@@ -153,13 +135,7 @@ def operands(m: int, n: int, k: int, spare: int = 0) -> tuple[Array, Array, Arra
 
 def workspace(device: Device, size: int) -> int:
     """A workspace, with NaN in it; 0 for none."""
-    if not size:
-        return 0
-    address = ctypes.c_void_p()
-    device.library.hipMalloc(ctypes.byref(address), ctypes.c_size_t(size))
-    assert address.value is not None
-    device.arrays[address.value][:] = 0xFF
-    return address.value
+    return device.hip.handle("hipMalloc", size) if size else 0
 
 
 def compute_with_both(
@@ -168,39 +144,37 @@ def compute_with_both(
     binding: ModuleType,
     compile_c: Callable[[Path, Path], None],
     arrays: dict[str, Array],
-    bases: Sequence[Array],
-    dtype: str,
+    pairs: int = 1,
 ) -> list[str]:
     """Compute with the Python launcher, then with C's; the kernels, which both launch alike."""
-    a, b, out = (arrays[name] for name in ("a", "b", "out"))
-    more = {name: array for name, array in arrays.items() if name.startswith("blocks")}
-    device.holds(*bases, out, *more.values())
-    device.launches.clear()
-    opened = binding.Library(folder, device.library)
-    opened.gemm(a, b, out, dtype=dtype, **more)
+    a, out = arrays["a"], arrays["out"]
+    there = {name: device.holds(array) for name, array in arrays.items()}
+    device.launches()
+    opened = binding.Library(folder)
+    opened.gemm(**there)
+    device.fetch()
     opened.close()
-    assert not device.faults
-    found, mine = out.copy(), device.launches[:]
+    found, mine = out.copy(), device.launches()
     out[:] = 0
+    there["out"].fill(out.ctypes.data)
     launcher, handle = load_launcher(folder, compile_c), ctypes.c_void_p()
-    hip = device.library._name.encode()
+    hip = device.hip.place.path.encode()
     assert launcher.plg_open(str(folder).encode(), hip, ctypes.byref(handle)) == 0
-    k = a.shape[1] * (2 if dtype == "mxfp4" else 1)
-    call = Call(m=out.shape[0], n=out.shape[1], k=k, batches=1, alpha=1)
+    call = Call(m=out.shape[0], n=out.shape[1], k=a.shape[1] * pairs, batches=1, alpha=1)
     call.ldout = out.shape[1]
-    for name, array in {**arrays}.items():
-        setattr(call, name, array.ctypes.data)
-        pairs = 2 if dtype == "mxfp4" and name in "ab" else 1
-        setattr(call, f"ld_{name}" if name in more else f"ld{name}",
-                array.strides[0] // array.itemsize * pairs)  # fmt: skip
+    for name, array in arrays.items():
+        setattr(call, name, there[name].address)
+        wide = pairs if name in "ab" else 1
+        setattr(call, f"ld_{name}" if name.startswith("blocks") else f"ld{name}",
+                array.strides[0] // array.itemsize * wide)  # fmt: skip
     call.workspace_bytes = launcher.plg_workspace_of(ctypes.byref(call))
     call.workspace = workspace(device, call.workspace_bytes)
     assert launcher.plg_run(handle, ctypes.byref(call)) == 0, launcher.plg_message()
+    device.fetch()
     launcher.plg_close(handle)
-    assert not device.faults
     np.testing.assert_array_equal(out, found)
-    assert device.launches[len(mine) :] == mine
-    return [name for name, _ in mine]
+    assert device.launches() == mine
+    return [line.split()[0] for line in mine]
 
 
 def shifted(codes: Array, shift: int, spare: int) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 #include "pipeloom_gemm.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,22 +40,29 @@ typedef struct {
 #define PLG_ENTRIES ((int)(sizeof plg_entries / sizeof plg_entries[0]))
 #define PLG_LARGEST ((int64_t)1 << 31)
 #define PLG_APART 256
+#define PLG_DEVICES 64
 #define PLG_UNIT (PLG_BITS < 8 ? 1 : PLG_BITS / 8) /* bytes of what is copied, */
 #define PLG_SHARED (8 * PLG_UNIT / PLG_BITS)       /* and the elements in it */
 
 struct plg_library {
     char *folder;
     void *hip;
+    int (*device)(int *);
     int (*load)(void **, const char *);
     int (*unload)(void *);
     int (*function)(void **, void *, const char *);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                   void *, void **, void **);
     const char *(*text)(int);
-    void *modules[PLG_KERNELS], *functions[PLG_KERNELS];
+    /* Code belongs to the device that was the current one when it was loaded. */
+    void *modules[PLG_DEVICES][PLG_KERNELS], *functions[PLG_DEVICES][PLG_KERNELS];
 };
 
+#ifdef __cplusplus
+static thread_local char message[512];
+#else
 static _Thread_local char message[512];
+#endif
 
 const char *plg_message(void) { return message; }
 
@@ -94,26 +102,56 @@ static int failed(plg_library *library, const char *call, int code) {
     return PLG_HIP_FAILED;
 }
 
+/* HIP as ROCm 6 (.so.6), 7 and 10 (.so.7) have it: the one that is loaded already, else the
+ * loader's, else that of HIP_PATH, ROCM_PATH and /opt/rocm. */
+static void *found_hip(const char *given) {
+    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.8",
+                                        "libamdhip64.so"};
+    const int count = (int)(sizeof names / sizeof names[0]);
+    const char *roots[4], *own = getenv("PIPELOOM_HIP_LIBRARY");
+    void *hip = NULL;
+    char path[4096];
+    glob_t folders;
+    if (given || (own && *own)) return dlopen(given ? given : own, RTLD_NOW);
+    for (int i = 0; i < count && !hip; i++) hip = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+    for (int i = 0; i < count && !hip; i++) hip = dlopen(names[i], RTLD_NOW);
+    roots[0] = getenv("HIP_PATH");
+    roots[1] = getenv("ROCM_PATH");
+    roots[2] = "/opt/rocm";
+    roots[3] = "/opt/rocm/core-*";
+    for (int root = 0; root < 4 && !hip; root++) {
+        for (int i = 0; roots[root] && i < count && !hip; i++) {
+            int length = snprintf(path, sizeof path, "%s/lib/%s", roots[root], names[i]);
+            if (length < 0 || length >= (int)sizeof path || glob(path, 0, NULL, &folders)) continue;
+            hip = dlopen(folders.gl_pathv[folders.gl_pathc - 1], RTLD_NOW);
+            globfree(&folders);
+        }
+    }
+    return hip;
+}
+
 int plg_open(const char *folder, const char *hip, plg_library **out) {
     *out = NULL;
-    plg_library *library = calloc(1, sizeof *library);
+    plg_library *library = (plg_library *)calloc(1, sizeof *library);
     if (!library || !(library->folder = strdup(folder))) {
         free(library);
         snprintf(message, sizeof message, "no memory");
         return PLG_NO_HIP;
     }
-    library->hip = dlopen(hip ? hip : "libamdhip64.so", RTLD_NOW);
+    library->hip = found_hip(hip);
     if (!library->hip) {
-        snprintf(message, sizeof message, "no HIP runtime here: %s", dlerror());
+        const char *why = dlerror();
+        snprintf(message, sizeof message, "no HIP runtime here: %s", why ? why : "not found");
         plg_close(library);
         return PLG_NO_HIP;
     }
+    *(void **)&library->device = dlsym(library->hip, "hipGetDevice");
     *(void **)&library->load = dlsym(library->hip, "hipModuleLoad");
     *(void **)&library->unload = dlsym(library->hip, "hipModuleUnload");
     *(void **)&library->function = dlsym(library->hip, "hipModuleGetFunction");
     *(void **)&library->launch = dlsym(library->hip, "hipModuleLaunchKernel");
     *(void **)&library->text = dlsym(library->hip, "hipGetErrorString");
-    if (!library->load || !library->function || !library->launch) {
+    if (!library->device || !library->load || !library->function || !library->launch) {
         snprintf(message, sizeof message, "the HIP runtime lacks hipModuleLoad or a like call");
         plg_close(library);
         return PLG_NO_HIP;
@@ -124,32 +162,37 @@ int plg_open(const char *folder, const char *hip, plg_library **out) {
 
 void plg_close(plg_library *library) {
     if (!library) return;
-    for (int i = 0; i < PLG_KERNELS; i++)
-        if (library->modules[i] && library->unload) library->unload(library->modules[i]);
+    for (int i = 0; i < PLG_DEVICES * PLG_KERNELS; i++) {
+        void *module = library->modules[i / PLG_KERNELS][i % PLG_KERNELS];
+        if (module && library->unload) library->unload(module);
+    }
     if (library->hip) dlclose(library->hip);
     free(library->folder);
     free(library);
 }
 
-static int loaded(plg_library *library, int number) {
-    if (library->functions[number]) return PLG_OK;
+static int loaded(plg_library *library, int number, void **function) {
     const plg_kernel_record *kernel = &plg_kernels[number];
     char path[4096];
+    int device = 0, code = library->device(&device);
+    if (code) return failed(library, "hipGetDevice", code);
+    if (device < 0 || device >= PLG_DEVICES) return refused(kernel->name, "the device", device, 0);
+    *function = library->functions[device][number];
+    if (*function) return PLG_OK;
     int length = snprintf(path, sizeof path, "%s/%s", library->folder, kernel->file);
     if (length < 0 || length >= (int)sizeof path) {
         snprintf(message, sizeof message, "the name of the folder is too long");
         return PLG_NOT_ALLOWED;
     }
-    int code = library->load(&library->modules[number], path);
+    void **module = &library->modules[device][number];
+    code = library->load(module, path);
     if (code) {
-        library->modules[number] = NULL;
+        *module = NULL;
         return failed(library, "hipModuleLoad", code);
     }
-    code = library->function(&library->functions[number], library->modules[number], kernel->name);
-    if (code) {
-        library->functions[number] = NULL;
-        return failed(library, "hipModuleGetFunction", code);
-    }
+    code = library->function(function, *module, kernel->name);
+    if (code) return failed(library, "hipModuleGetFunction", code);
+    library->functions[device][number] = *function;
     return PLG_OK;
 }
 
@@ -184,6 +227,11 @@ static int within(const char *kernel, const matrix *x) {
     if (bytes_of(x, rows * x->ld + x->columns) < PLG_LARGEST) return PLG_OK;
     snprintf(message, sizeof message,
              "%s: a workgroup would reach over 2 GiB of %s, rows past its end too", kernel, x->name);
+    return PLG_NOT_ALLOWED;
+}
+
+static int null(const char *kernel, const char *name) {
+    snprintf(message, sizeof message, "%s: %s is a null pointer", kernel, name);
     return PLG_NOT_ALLOWED;
 }
 
@@ -257,12 +305,14 @@ static int planned(const plg_call *call, plan *plan) {
     if (m == 0 || n == 0 || batches == 0) return PLG_OK;
     const int across_a = PLG_A_TRANSPOSED, across_b = !PLG_B_TRANSPOSED;
     copied *a = plan->operands, *b = a + 1;
-    a->from = (matrix){"A", call->a, across_a ? k : m, across_a ? m : k, call->lda,
+    const matrix from_a = {"A", call->a, across_a ? k : m, across_a ? m : k, call->lda,
                        call->stride_a, PLG_BITS, across_a ? reached(kernel, k) : kernel->tile_m,
                        across_a};
-    b->from = (matrix){"B", call->b, across_b ? k : n, across_b ? n : k, call->ldb,
+    const matrix from_b = {"B", call->b, across_b ? k : n, across_b ? n : k, call->ldb,
                        call->stride_b, PLG_BITS, across_b ? reached(kernel, k) : kernel->tile_n,
                        across_b};
+    a->from = from_a;
+    b->from = from_b;
     plan->k = rounded(k, kernel->multiple_k);
     if (kernel->then >= 0) plan->bytes = rounded(4 * kernel->slices * m * n * batches, PLG_APART);
     int ragged = plan->k != k;
@@ -294,7 +344,8 @@ static int launched(plg_library *library, int number, unsigned x, unsigned y, un
                     const int64_t *values, void *stream) {
     const plg_kernel_record *kernel = &plg_kernels[number];
     unsigned char arguments[256] = {0};
-    int code = loaded(library, number);
+    void *function = NULL;
+    int code = loaded(library, number, &function);
     if (code) return code;
     for (int value = 0; value < PLG_VALUES; value++) {
         int32_t narrow = (int32_t)values[value];
@@ -306,7 +357,7 @@ static int launched(plg_library *library, int number, unsigned x, unsigned y, un
     }
     size_t size = kernel->size;
     void *extra[] = {(void *)1, arguments, (void *)2, &size, (void *)3};
-    code = library->launch(library->functions[number], x, y, z, kernel->threads, 1, 1, 0, stream,
+    code = library->launch(function, x, y, z, kernel->threads, 1, 1, 0, stream,
                            NULL, extra);
     return code ? failed(library, "hipModuleLaunchKernel", code) : PLG_OK;
 }
@@ -337,17 +388,16 @@ static int copy_rows(plg_library *library, const copied *copy, const plg_call *c
     const plg_kernel_record *kernel = &plg_kernels[copy->kernel];
     const matrix *from = &copy->from, *to = &copy->to;
     const int64_t columns = from->columns / PLG_SHARED;
-    int64_t values[PLG_VALUES] = {
-        [PLG_ARG_X] = (int64_t)(intptr_t)from->at,
-        [PLG_ARG_P] = (int64_t)(intptr_t)call->workspace + copy->begins,
-        [PLG_BS_X] = from->stride / PLG_SHARED,
-        [PLG_BS_P] = to->stride / PLG_SHARED,
-        [PLG_R] = from->rows,
-        [PLG_COLUMNS] = columns,
-        [PLG_LD_X] = from->ld / PLG_SHARED,
-        [PLG_LD_P] = to->ld / PLG_SHARED,
-        [PLG_BATCHES] = call->batches,
-    };
+    int64_t values[PLG_VALUES] = {0};
+    values[PLG_ARG_X] = (int64_t)(intptr_t)from->at;
+    values[PLG_ARG_P] = (int64_t)(intptr_t)call->workspace + copy->begins;
+    values[PLG_BS_X] = from->stride / PLG_SHARED;
+    values[PLG_BS_P] = to->stride / PLG_SHARED;
+    values[PLG_R] = from->rows;
+    values[PLG_COLUMNS] = columns;
+    values[PLG_LD_X] = from->ld / PLG_SHARED;
+    values[PLG_LD_P] = to->ld / PLG_SHARED;
+    values[PLG_BATCHES] = call->batches;
     unsigned x = kernel->along ? groups(from->rows, kernel->tile_m) : groups(columns, kernel->tile_n);
     return launched(library, copy->kernel, x, 1, (unsigned)call->batches, values, call->stream);
 }
@@ -368,7 +418,9 @@ int plg_run(plg_library *library, const plg_call *call) {
     if ((code = finished(call)) || (code = planned(call, &plan))) return code;
     if (m == 0 || n == 0 || batches == 0) return PLG_OK;
     const plg_kernel_record *kernel = plan.kernel, *last = plan.last;
-    const int64_t blocks = PLG_BLOCK ? call->k / PLG_BLOCK : 0;
+    if (!call->out) return null(kernel->name, "out");
+    if (call->k && (!call->a || !call->b)) return null(kernel->name, call->a ? "B" : "A");
+    const int64_t blocks = PLG_BLOCK ? call->k / (PLG_BLOCK ? PLG_BLOCK : 1) : 0;
     const matrix before = {"C", own ? call->out : call->c, m, n, own ? call->ldout : call->ldc,
                            own ? call->stride_out : call->stride_c, PLG_OUT_BITS, last->tile_m, 0};
     const matrix out = {"out", call->out, m, n, call->ldout, call->stride_out, PLG_OUT_BITS,
@@ -397,35 +449,34 @@ int plg_run(plg_library *library, const plg_call *call) {
         copy->from.at = (char *)call->workspace + copy->begins + bytes_of(&copy->to, copy->skipped);
     }
     const matrix *a = &plan.operands[0].from, *b = &plan.operands[1].from;
-    int64_t values[PLG_VALUES] = {
-        [PLG_ARG_A] = (int64_t)(intptr_t)a->at,
-        [PLG_ARG_B] = (int64_t)(intptr_t)b->at,
-        [PLG_ARG_C] = (int64_t)(intptr_t)before.at,
-        [PLG_ARG_OUT] = (int64_t)(intptr_t)out.at,
-        [PLG_ARG_BLOCKS_A] = (int64_t)(intptr_t)blocks_a.at,
-        [PLG_ARG_BLOCKS_B] = (int64_t)(intptr_t)blocks_b.at,
-        [PLG_ARG_SCALE_A] = (int64_t)(intptr_t)call->scale_a,
-        [PLG_ARG_SCALE_B] = (int64_t)(intptr_t)call->scale_b,
-        [PLG_ARG_BIAS] = (int64_t)(intptr_t)call->bias,
-        [PLG_BS_A] = a->stride,
-        [PLG_BS_B] = b->stride,
-        [PLG_BS_C] = before.stride,
-        [PLG_BS_OUT] = out.stride,
-        [PLG_BS_BLOCKS_A] = blocks_a.stride,
-        [PLG_BS_BLOCKS_B] = blocks_b.stride,
-        [PLG_M] = m,
-        [PLG_N] = n,
-        [PLG_K] = plan.k,
-        [PLG_LD_A] = a->ld,
-        [PLG_LD_B] = b->ld,
-        [PLG_LD_C] = before.ld,
-        [PLG_LD_OUT] = out.ld,
-        [PLG_LD_BLOCKS_A] = blocks_a.ld,
-        [PLG_LD_BLOCKS_B] = blocks_b.ld,
-        [PLG_BATCHES] = batches,
-        [PLG_ARG_ALPHA] = word(call->alpha),
-        [PLG_ARG_BETA] = word(call->beta),
-    };
+    int64_t values[PLG_VALUES] = {0};
+    values[PLG_ARG_A] = (int64_t)(intptr_t)a->at;
+    values[PLG_ARG_B] = (int64_t)(intptr_t)b->at;
+    values[PLG_ARG_C] = (int64_t)(intptr_t)before.at;
+    values[PLG_ARG_OUT] = (int64_t)(intptr_t)out.at;
+    values[PLG_ARG_BLOCKS_A] = (int64_t)(intptr_t)blocks_a.at;
+    values[PLG_ARG_BLOCKS_B] = (int64_t)(intptr_t)blocks_b.at;
+    values[PLG_ARG_SCALE_A] = (int64_t)(intptr_t)call->scale_a;
+    values[PLG_ARG_SCALE_B] = (int64_t)(intptr_t)call->scale_b;
+    values[PLG_ARG_BIAS] = (int64_t)(intptr_t)call->bias;
+    values[PLG_BS_A] = a->stride;
+    values[PLG_BS_B] = b->stride;
+    values[PLG_BS_C] = before.stride;
+    values[PLG_BS_OUT] = out.stride;
+    values[PLG_BS_BLOCKS_A] = blocks_a.stride;
+    values[PLG_BS_BLOCKS_B] = blocks_b.stride;
+    values[PLG_M] = m;
+    values[PLG_N] = n;
+    values[PLG_K] = plan.k;
+    values[PLG_LD_A] = a->ld;
+    values[PLG_LD_B] = b->ld;
+    values[PLG_LD_C] = before.ld;
+    values[PLG_LD_OUT] = out.ld;
+    values[PLG_LD_BLOCKS_A] = blocks_a.ld;
+    values[PLG_LD_BLOCKS_B] = blocks_b.ld;
+    values[PLG_BATCHES] = batches;
+    values[PLG_ARG_ALPHA] = word(call->alpha);
+    values[PLG_ARG_BETA] = word(call->beta);
     unsigned count = (unsigned)batches;
     if (kernel->then < 0) return launched_on_c(library, plan.number, count, values, call->stream);
     values[PLG_ARG_OUT] = values[PLG_ARG_P] = (int64_t)(intptr_t)call->workspace;
@@ -444,8 +495,11 @@ int plg_run(plg_library *library, const plg_call *call) {
 int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
              const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace,
              int64_t workspace_bytes, void *stream) {
-    plg_call call = {.m = m, .n = n, .k = k, .batches = 1, .a = a, .b = b, .out = c, .lda = lda,
-                     .ldb = ldb, .ldout = ldc, .alpha = 1, .workspace = workspace,
-                     .workspace_bytes = workspace_bytes, .stream = stream};
+    plg_call call;
+    memset(&call, 0, sizeof call);
+    call.m = m, call.n = n, call.k = k, call.batches = 1, call.alpha = 1;
+    call.a = a, call.b = b, call.out = c;
+    call.lda = lda, call.ldb = ldb, call.ldout = ldc;
+    call.workspace = workspace, call.workspace_bytes = workspace_bytes, call.stream = stream;
     return plg_run(library, &call);
 }

@@ -15,8 +15,10 @@
  * table (PLG_DTYPE, PLG_OUT_DTYPE). Rows of A and B that do not begin at multiples of 16 bytes, and
  * a k that is not whole loads, are first copied to the workspace, which takes longer. A shape that
  * the table does not have is given the kernel of the nearest that it has. What a kernel does not allow is refused before anything is launched. HIP is
- * found at run time, so nothing of ROCm is needed to compile this. A library is used by one thread
- * at a time. UNTESTED ON HARDWARE. */
+ * found at run time, so nothing of ROCm is needed to compile this. Kernels are launched on the current
+ * device, and are loaded on each when first needed there; a launch allocates nothing and waits for
+ * nothing, so it can be captured in a graph once its kernels are loaded. A library is used by one
+ * thread at a time. It compiles as C11 and as C++. UNTESTED ON HARDWARE. */
 #ifndef PIPELOOM_GEMM_H
 #define PIPELOOM_GEMM_H
 #include <stdint.h>
@@ -28,7 +30,9 @@ typedef struct plg_library plg_library;
 
 enum plg_status { PLG_OK = 0, PLG_NOT_ALLOWED = 1, PLG_HIP_FAILED = 2, PLG_NO_HIP = 3 };
 
-/* hip: the path of the HIP runtime, NULL for libamdhip64.so. */
+/* hip: the path of the HIP runtime. NULL for the one that is loaded already, else the one that
+ * PIPELOOM_HIP_LIBRARY names, that the loader finds (libamdhip64.so.7, .6, .8), or that lies under
+ * HIP_PATH, ROCM_PATH or /opt/rocm. */
 int plg_open(const char *folder, const char *hip, plg_library **library);
 int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
              const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace,
