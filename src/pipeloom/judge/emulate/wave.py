@@ -13,6 +13,7 @@ of them needs no further checks, which keeps the cost of tracking to one AND (se
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -70,67 +71,47 @@ def lanes_to_mask(numbers: npt.NDArray[np.intp]) -> int:
     return mask_of(chosen)
 
 
+@dataclass(slots=True, eq=False)
 class Wave:
     """Registers and outstanding operations of one wave."""
 
-    __slots__ = (
-        "active",
-        "barriers",
-        "dirty",
-        "exec_mask",
-        "full",
-        "group",
-        "held",
-        "in_flight",
-        "index",
-        "lgkm",
-        "next",
-        "poison",
-        "poison_bits",
-        "poison_cause",
-        "products",
-        "s",
-        "scc",
-        "scratch",
-        "scratch_poison",
-        "smem",
-        "state",
-        "steps",
-        "v",
-        "vm",
+    group: Workgroup
+    index: int
+    scratch_dwords: InitVar[int]
+    leftover: InitVar[int] = POISON_WORD
+    scc: int = 0
+    next: int = 0
+    steps: int = 0
+    barriers: int = 0
+    state: WaveState = WaveState.RUNNING
+    vm: deque[Pending] = field(default_factory=deque)
+    lgkm: deque[Pending] = field(default_factory=deque)
+    smem: list[Pending] = field(default_factory=list)
+    products: list[BatchProduct] = field(default_factory=list)
+    held: int = 0
+    poison: dict[int, int] = field(
+        default_factory=lambda: {
+            **dict.fromkeys(range(VGPR, AGPR + 256), ALL_LANES),
+            **dict.fromkeys((*range(128), SCC), 1),
+        }
     )
+    poison_cause: dict[int, str] = field(default_factory=dict)
+    poison_bits: int = register_bits(VGPR, VECTOR_REGISTERS) | register_bits(0, 128) | (1 << SCC)
+    in_flight: int = 0
+    dirty: int = poison_bits
+    v: Words = field(init=False)
+    s: list[int] = field(init=False)
+    scratch: Words = field(init=False)
+    scratch_poison: Lanes = field(init=False)
+    exec_mask: int = field(init=False)
+    active: Lanes = field(init=False)
+    full: bool = field(init=False)
 
-    def __init__(
-        self, group: Workgroup, index: int, scratch_dwords: int, leftover: int = POISON_WORD
-    ) -> None:
-        self.group = group
-        self.index = index
-        self.v: Words = np.full((VECTOR_REGISTERS, LANES), leftover, np.uint32)
-        self.s: list[int] = [leftover] * 128
-        self.scc = 0
-        self.next = 0
-        self.steps = 0
-        self.barriers = 0
-        self.state = WaveState.RUNNING
-        self.vm: deque[Pending] = deque()
-        self.lgkm: deque[Pending] = deque()
-        self.smem: list[Pending] = []
-        self.products: list[BatchProduct] = []
-        self.held = 0
-        self.scratch: Words = np.full((scratch_dwords, LANES), leftover, np.uint32)
-        self.scratch_poison: Lanes = np.ones((scratch_dwords, LANES), np.bool_)
-        self.poison: dict[int, int] = dict.fromkeys(range(VGPR, AGPR + 256), ALL_LANES)
-        self.poison.update(dict.fromkeys(range(128), 1))
-        self.poison[SCC] = 1
-        self.poison_cause: dict[int, str] = {}
-        self.poison_bits = (
-            register_bits(VGPR, VECTOR_REGISTERS) | register_bits(0, 128) | (1 << SCC)
-        )
-        self.in_flight = 0
-        self.dirty = self.poison_bits
-        self.exec_mask = ALL_LANES
-        self.active: Lanes = np.ones(LANES, np.bool_)
-        self.full = True
+    def __post_init__(self, scratch_dwords: int, leftover: int) -> None:
+        self.v = np.full((VECTOR_REGISTERS, LANES), leftover, np.uint32)
+        self.s = [leftover] * 128
+        self.scratch = np.full((scratch_dwords, LANES), leftover, np.uint32)
+        self.scratch_poison = np.ones((scratch_dwords, LANES), np.bool_)
         self.set_exec(ALL_LANES)
 
     # --- scalars and masks ---------------------------------------------------------------

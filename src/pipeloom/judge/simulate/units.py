@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from pipeloom.judge.simulate.trace import Cause
@@ -27,63 +28,51 @@ Earliest = tuple[int, Cause, int]
 Issued = tuple[int, int]
 
 
+@dataclass(slots=True, eq=False)
 class Simd:
     """One SIMD: the matrix unit, the vector and scalar issue ports, the ports to the memories."""
 
-    __slots__ = (
-        "lds_port", "matrix_event", "matrix_free", "matrix_passes", "return_free", "salu_event",
-        "salu_free", "valu_event", "valu_free", "vmem_port",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.matrix_free = 0
-        self.matrix_passes = 0  # cycles of the last MFMA
-        self.matrix_event = -1
-        self.valu_free = 0
-        self.valu_event = -1
-        self.salu_free = 0
-        self.salu_event = -1
-        self.lds_port = 0
-        self.vmem_port = 0
-        self.return_free = 0
+    matrix_free: int = 0
+    matrix_passes: int = 0  # cycles of the last MFMA
+    matrix_event: int = -1
+    valu_free: int = 0
+    valu_event: int = -1
+    salu_free: int = 0
+    salu_event: int = -1
+    lds_port: int = 0
+    vmem_port: int = 0
+    return_free: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedWave:
     """One wave: its place in the program and what it has outstanding."""
 
-    __slots__ = (
-        "age", "at", "ended_at", "held", "iteration", "last_event", "lgkm", "lgkm_event",
-        "loop_end", "loop_start", "marks", "mfma_end", "mfma_start", "number", "ops",
-        "priority", "ready", "simd", "simd_number", "texture", "turns", "values", "vm", "vm_event",
-        "wake",
-    )  # fmt: skip
-
-    def __init__(self, number: int, simd_number: int, simd: Simd, wake: int, age: int) -> None:
-        self.number = number
-        self.age = age  # 0 for the oldest wave of its SIMD
-        self.simd_number = simd_number
-        self.simd = simd
-        self.wake = wake  # cycles from a barrier's release to this wave's next issue
-        self.ops: list[Op] = []
-        self.loop_start = 0
-        self.loop_end = 0
-        self.turns: frozenset[int] = frozenset()  # where the loop begins or ends, or all does
-        self.at = 0
-        self.iteration = -1
-        self.ready = 0
-        self.priority = 0
-        self.held: tuple[Cause, int] = (Cause.NONE, -1)
-        self.ended_at: int | None = None
-        self.last_event = -1
-        self.marks: list[int] = []
-        self.mfma_start = -1_000_000
-        self.mfma_end = 0
-        self.vm: list[int] = []  # when each load retires, in issue order
-        self.vm_event: list[int] = []
-        self.lgkm: list[int] = []
-        self.lgkm_event: list[int] = []
-        self.texture: list[int] = []  # when each load leaves the texture path
-        self.values: dict[int, tuple[int, int]] = {}  # value -> (ready, event)
+    number: int
+    simd_number: int
+    simd: Simd
+    wake: int  # cycles from a barrier's release to this wave's next issue
+    age: int  # 0 for the oldest wave of its SIMD
+    ops: list[Op] = field(default_factory=list)
+    loop_start: int = 0
+    loop_end: int = 0
+    turns: frozenset[int] = frozenset()  # where the loop begins or ends, or all does
+    at: int = 0
+    iteration: int = -1
+    ready: int = 0
+    priority: int = 0
+    held: tuple[Cause, int] = (Cause.NONE, -1)
+    ended_at: int | None = None
+    last_event: int = -1
+    marks: list[int] = field(default_factory=list)
+    mfma_start: int = -1_000_000
+    mfma_end: int = 0
+    vm: list[int] = field(default_factory=list)  # when each load retires, in issue order
+    vm_event: list[int] = field(default_factory=list)
+    lgkm: list[int] = field(default_factory=list)
+    lgkm_event: list[int] = field(default_factory=list)
+    texture: list[int] = field(default_factory=list)  # when each load leaves the texture path
+    values: dict[int, tuple[int, int]] = field(default_factory=dict)  # value -> (ready, event)
 
 
 class VectorUnits:

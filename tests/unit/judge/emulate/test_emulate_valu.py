@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from pipeloom.judge.emulate.traps import UnsupportedInstructionError
 from pipeloom.program import VOCABULARY
 
 Words = npt.NDArray[np.uint32]
@@ -387,3 +388,15 @@ def test_float_to_a_byte(bench: Any) -> None:
         want = bytearray(int(old[lane]).to_bytes(4, "little"))
         want[lane % 4] = byte
         assert got[lane] == int.from_bytes(want, "little")
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ("v_add_co_u32_e64 v24, s[20:21], v8, v9 clamp", "clamp"),
+        ("v_sub_co_u32_sdwa v24, vcc, v8, v9 dst_sel:DWORD src0_sel:BYTE_0", "SDWA"),
+    ],
+)
+def test_a_sum_with_carry_has_no_clamp_and_no_selects(step: str, why: str, bench: Any) -> None:
+    with pytest.raises(UnsupportedInstructionError, match=why):
+        bench.run(step, [np.zeros(64, np.uint32)] * 2, ["v24"])
