@@ -17,7 +17,12 @@ from pipeloom.judge.simulate import (
     simulate_programs,
     simulate_stream,
 )
-from pipeloom.judge.simulate.instruction import WaveProgram
+from pipeloom.judge.simulate.instruction import (
+    GLOBAL_KINDS,
+    LDS_KINDS,
+    VALU_KINDS,
+    WaveProgram,
+)
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chips import target_for
 
@@ -68,7 +73,7 @@ def test_times_are_in_order_and_units_are_not_shared(case: dict[str, object]) ->
         simd = trace.programs[event.wave].simd
         if instruction.kind is Kind.MFMA:
             matrix[simd].append((event.start, event.done))
-        if instruction.kind in (Kind.MFMA, *issue_costs.VALU_KINDS):
+        if instruction.kind in (Kind.MFMA, *VALU_KINDS):
             width = issue_costs.cost(instruction, machine).vector
             vector[simd].append((event.start, event.start + width))
         assert event.ready <= event.start <= event.done <= trace.total_cycles
@@ -94,8 +99,8 @@ def test_counters_never_exceed_their_limits_and_waits_hold(case: dict[str, objec
     outstanding: dict[tuple[int, str], list[int]] = defaultdict(list)
     for event in sorted(trace.events, key=lambda e: (e.start, e.wave)):
         instruction = trace.instruction(event)
-        counter = "vm" if instruction.kind in issue_costs.GLOBAL_KINDS else "lgkm"
-        if instruction.kind in (*issue_costs.GLOBAL_KINDS, *issue_costs.LDS_KINDS):
+        counter = "vm" if instruction.kind in GLOBAL_KINDS else "lgkm"
+        if instruction.kind in (*GLOBAL_KINDS, *LDS_KINDS):
             times = outstanding[event.wave, counter]
             times.append(event.done)
             assert sum(time > event.start for time in times) <= limits[counter]

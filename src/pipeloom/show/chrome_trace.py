@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Kind, Track
+from pipeloom.judge.simulate.instruction import LDS_KINDS, LOAD_KINDS, Track
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.show.segments import Segment, retired_by, segment_of_event, segments
 
@@ -192,14 +192,14 @@ def _last_memory_event(trace: Trace, segment: Segment) -> int:
 def _counter_rows(trace: Trace) -> Iterator[Row]:
     """How much the compute unit has in flight, at every change."""
     for name, kinds, unit in (
-        ("LDS operations in flight", issue_costs.LDS_KINDS, "operations"),
-        ("global loads in flight", issue_costs.LOAD_KINDS, "KiB"),
+        ("LDS operations in flight", LDS_KINDS, "operations"),
+        ("global loads in flight", LOAD_KINDS, "KiB"),
     ):
         changes: dict[int, float] = {}
         for event in trace.events:
             instruction = trace.instruction(event)
             if instruction.kind in kinds:
-                amount = 1.0 if instruction.kind in _COUNTED else instruction.bytes / 1024
+                amount = 1.0 if instruction.kind in LDS_KINDS else instruction.bytes / 1024
                 changes[event.start] = changes.get(event.start, 0.0) + amount
                 changes[event.done] = changes.get(event.done, 0.0) - amount
         level = 0.0
@@ -213,6 +213,3 @@ def _counter_rows(trace: Trace) -> Iterator[Row]:
                 "tid": 0,
                 "args": {unit: round(level, 3)},
             }
-
-
-_COUNTED: tuple[Kind, ...] = issue_costs.LDS_KINDS

@@ -12,13 +12,14 @@ from itertools import pairwise
 from typing import Any
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Kind, Track
+from pipeloom.judge.simulate.instruction import LDS_KINDS, LOAD_KINDS, Kind, Track
 from pipeloom.judge.simulate.trace import Cause, LoopPhase, Trace
 from pipeloom.program import Program
 from pipeloom.show.data_flow import LdsUse, lds_lanes, touches
 from pipeloom.show.segments import (
     Rows,
     Segment,
+    drawn_as,
     retired_by,
     row_of,
     segment_of_event,
@@ -27,9 +28,8 @@ from pipeloom.show.segments import (
 )
 
 DEPTH_BUCKETS = 1200
-_KINDS = {Track.MATRIX: 0, Track.VALU: 6, Track.LDS: 1, Track.GLOBAL: 2, Track.SCALAR: 5}
-WAIT, BARRIER = 3, 4
-"""Colour codes of a segment: 0 MMA, 1 LDS, 2 global, 3 wait, 4 barrier, 5 scalar, 6 vector."""
+COLOURS = ("mma", "lds", "global", "wait", "barrier", "scalar", "vector")
+"""Of a segment; the page has their numbers."""
 
 
 def timeline_data(
@@ -107,14 +107,8 @@ def _frames(trace: Trace, found: Sequence[Segment]) -> list[list[Any]]:
 
 
 def _colour(trace: Trace, segment: Segment) -> int:
-    last = trace.instruction(trace.events[segment.events[-1]])
-    kind = last.kind if segment.unit is Track.SYNC else None
-    if kind is Kind.WAIT:
-        return WAIT
-    if kind is Kind.BARRIER:
-        return BARRIER
     own = segment.entry is None and segment.unit is Track.VALU
-    return _KINDS[Track.SCALAR if own else segment.unit]
+    return COLOURS.index("scalar" if own else drawn_as(trace, segment))
 
 
 def _segment_rows(
@@ -221,9 +215,9 @@ def _depth(trace: Trace) -> dict[str, Any]:
     for event in trace.events:
         instruction = trace.instruction(event)
         row, amount = lds, 1.0
-        if instruction.kind in issue_costs.LOAD_KINDS:
+        if instruction.kind in LOAD_KINDS:
             row, amount = loads, instruction.bytes / 1024
-        elif instruction.kind not in issue_costs.LDS_KINDS:
+        elif instruction.kind not in LDS_KINDS:
             continue
         for bucket, covered in shares(event.start, event.done, 0, step, buckets):
             row[bucket] += amount * (covered / step)

@@ -15,7 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeloom.judge.simulate.instruction import Kind, Track
+from pipeloom.judge.simulate.instruction import (
+    GLOBAL_KINDS,
+    LDS_KINDS,
+    VALU_KINDS,
+    Kind,
+    Track,
+)
 from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase, Trace
 
 LOOP_OVERHEAD = "loop counter and branch"
@@ -23,9 +29,14 @@ SETUP = "setup: addresses, accumulators"
 CONVERSION = "conversion of C"
 STORE = "store of C"
 _OWN = {LoopPhase.PROLOGUE: SETUP, LoopPhase.LOOP: LOOP_OVERHEAD, LoopPhase.EPILOGUE: CONVERSION}
-_ARITHMETIC = (Kind.SALU, Kind.BRANCH, Kind.VALU, Kind.TRANS, Kind.PACKED, Kind.NOP)
-_VM_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR, Kind.GLOBAL_STORE)
-_LGKM_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE, Kind.SCALAR_LOAD)
+_ARITHMETIC = (Kind.SALU, Kind.BRANCH, *VALU_KINDS, Kind.NOP)
+_NAMES = {
+    Track.MATRIX: "mma",
+    Track.VALU: "vector",
+    Track.LDS: "lds",
+    Track.GLOBAL: "global",
+    Track.SCALAR: "scalar",
+}
 
 
 class Rows(Protocol):
@@ -89,6 +100,14 @@ def segments(trace: Trace) -> tuple[Segment, ...]:
         for wave in range(len(trace.programs))
         for run in _runs(trace, [n for n, e in enumerate(trace.events) if e.wave == wave])
     )
+
+
+def drawn_as(trace: Trace, segment: Segment) -> str:
+    """Which of the kinds of bar in a picture it is: a unit's, ``wait`` or ``barrier``."""
+    if segment.unit is not Track.SYNC:
+        return _NAMES[segment.unit]
+    last = trace.instruction(trace.events[segment.events[-1]])
+    return "barrier" if last.kind is Kind.BARRIER else "wait"
 
 
 def segment_of_event(found: tuple[Segment, ...]) -> dict[int, int]:
@@ -167,9 +186,9 @@ def retired_by(trace: Trace) -> Mapping[int, tuple[int, ...]]:
     for number, event in enumerate(trace.events):
         vm, lgkm = pending.setdefault(event.wave, ([], []))
         instruction = trace.instruction(event)
-        if instruction.kind in _VM_KINDS:
+        if instruction.kind in GLOBAL_KINDS:
             vm.append(number)
-        elif instruction.kind in _LGKM_KINDS:
+        elif instruction.kind in (*LDS_KINDS, Kind.SCALAR_LOAD):
             lgkm.append(number)
         elif instruction.kind is Kind.WAIT:
             retired = (*_retire(vm, instruction.vm), *_retire(lgkm, instruction.lgkm))

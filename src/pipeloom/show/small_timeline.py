@@ -12,9 +12,9 @@ from html import escape
 from typing import NamedTuple
 
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Kind, Track
+from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.show.segments import Segment, segments
+from pipeloom.show.segments import drawn_as, segments
 
 MOST_BYTES = 90_000
 WIDTH, LEFT, LANE, TOP = 960, 92, 18, 16
@@ -31,13 +31,6 @@ _COLOURS = {
     "vector": ("vector", "#7f9a38", "#a3bf5c"),
 }
 """Kind -> its name, and its colour in light and dark."""
-_UNITS = {
-    Track.MATRIX: "mma",
-    Track.VALU: "vector",
-    Track.LDS: "lds",
-    Track.GLOBAL: "global",
-    Track.SCALAR: "scalar",
-}
 
 
 class _Bar(NamedTuple):
@@ -59,9 +52,9 @@ def small_timeline(trace: Trace) -> str:
         where = f"trip {number} of the simulated loop"
     lanes, axis = _SimdLanes(trace), _Axis(first, last)
     found = [s for s in segments(trace) if s.free > first and s.ready < last]
-    stood = [axis.bar(lanes.wave[s.wave], _kind(trace, s), s.ready, s.start) for s in found]
+    stood = [axis.bar(lanes.wave[s.wave], drawn_as(trace, s), s.ready, s.start) for s in found]
     issued = [
-        axis.bar(lanes.wave[s.wave], _kind(trace, s), s.start, s.free, s.label) for s in found
+        axis.bar(lanes.wave[s.wave], drawn_as(trace, s), s.start, s.free, s.label) for s in found
     ]
     busy = [
         axis.bar(lanes.matrix[program.simd], "second" if program.group else "mma", e.start, end)
@@ -132,13 +125,6 @@ class _SimdLanes:
                     self.names.append(f"wave {number}")
             self.matrix[simd] = len(self.names)
             self.names.append(f"SIMD {simd} MFMA")
-
-
-def _kind(trace: Trace, segment: Segment) -> str:
-    if segment.unit is not Track.SYNC:
-        return _UNITS[segment.unit]
-    last = trace.instruction(trace.events[segment.events[-1]])
-    return "barrier" if last.kind is Kind.BARRIER else "wait"
 
 
 def _joined(bars: Sequence[_Bar]) -> Iterator[_Bar]:

@@ -34,7 +34,14 @@ from itertools import chain
 from pipeloom.checks import check_instance, check_int, check_number
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.judge.simulate import issue_costs
-from pipeloom.judge.simulate.instruction import Kind, WaveOp, WaveProgram
+from pipeloom.judge.simulate.instruction import (
+    GLOBAL_KINDS,
+    LDS_KINDS,
+    VALU_KINDS,
+    Kind,
+    WaveOp,
+    WaveProgram,
+)
 from pipeloom.judge.simulate.trace import Cause, Event, Trace
 from pipeloom.judge.simulate.units import (
     Earliest,
@@ -144,9 +151,9 @@ def _bound(instruction: WaveOp, machine: Target, values: dict[str, int], numbers
     late = 0
     if instruction.kind is Kind.MFMA:
         late = machine.mfma_dependent_extra.value
-    elif instruction.kind in issue_costs.VALU_KINDS:
+    elif instruction.kind in VALU_KINDS:
         late = machine.valu_dependent_cycles.value - machine.valu_cycles.value
-    if instruction.kind is Kind.MFMA or instruction.kind in issue_costs.VALU_KINDS:
+    if instruction.kind is Kind.MFMA or instruction.kind in VALU_KINDS:
         gives = tuple(values.setdefault(v, len(values)) for v in (*onto, *instruction.gives))
     return (*numbers, needs, gives, late)
 
@@ -171,12 +178,12 @@ def _numbers(instruction: WaveOp, machine: Target) -> _Numbers:
     cost = issue_costs.cost(instruction, machine)
     if kind is Kind.MFMA:
         return (code, cost.matrix, cost.held, 0, 0.0, 0)
-    if kind in issue_costs.LDS_KINDS:
+    if kind in LDS_KINDS:
         unloaded = issue_costs.cost(replace(instruction, conflict=1.0), machine)
         tail = machine.lds_latency.value - machine.lds_queue_delay.value
         tail -= max(unloaded.array, unloaded.back)
         return (code, cost.array, cost.back, cost.held, 0.0, max(0, tail))
-    if kind in issue_costs.GLOBAL_KINDS:
+    if kind in GLOBAL_KINDS:
         return (code, cost.texture, cost.array, cost.loaded, cost.memory, 0)
     if kind is Kind.WAIT:
         # A count at or above the counter's limit encodes "no wait".
@@ -281,7 +288,7 @@ class Simulator:
         earliest[Kind.SCALAR_LOAD], issue[Kind.SCALAR_LOAD] = scalar.earliest, scalar.load
         earliest[Kind.LDS_READ], issue[Kind.LDS_READ] = lds.earliest_read, lds.issue
         earliest[Kind.LDS_WRITE], issue[Kind.LDS_WRITE] = lds.earliest_write, lds.issue
-        for kind in issue_costs.GLOBAL_KINDS:
+        for kind in GLOBAL_KINDS:
             earliest[kind], issue[kind] = memory.earliest, memory.issue
         earliest[Kind.WAIT], issue[Kind.WAIT] = _earliest_wait, _issue_wait
         issue[Kind.SET_PRIO] = _issue_set_prio

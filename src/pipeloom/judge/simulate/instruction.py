@@ -58,23 +58,17 @@ class Track(IntEnum):
     SYNC = 5
 
 
+LDS_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE)
+LOAD_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR)
+GLOBAL_KINDS = (*LOAD_KINDS, Kind.GLOBAL_STORE)
+VALU_KINDS = (Kind.VALU, Kind.TRANS, Kind.PACKED)
 UNIT_OF: dict[Kind, Track] = {
+    **dict.fromkeys(Kind, Track.SCALAR),
+    **dict.fromkeys(VALU_KINDS, Track.VALU),
+    **dict.fromkeys(LDS_KINDS, Track.LDS),
+    **dict.fromkeys(GLOBAL_KINDS, Track.GLOBAL),
+    **dict.fromkeys((Kind.WAIT, Kind.BARRIER), Track.SYNC),
     Kind.MFMA: Track.MATRIX,
-    Kind.VALU: Track.VALU,
-    Kind.TRANS: Track.VALU,
-    Kind.PACKED: Track.VALU,
-    Kind.LDS_READ: Track.LDS,
-    Kind.LDS_WRITE: Track.LDS,
-    Kind.GLOBAL_TO_LDS: Track.GLOBAL,
-    Kind.GLOBAL_TO_VGPR: Track.GLOBAL,
-    Kind.GLOBAL_STORE: Track.GLOBAL,
-    Kind.SALU: Track.SCALAR,
-    Kind.NOP: Track.SCALAR,
-    Kind.SET_PRIO: Track.SCALAR,
-    Kind.BRANCH: Track.SCALAR,
-    Kind.SCALAR_LOAD: Track.SCALAR,
-    Kind.WAIT: Track.SYNC,
-    Kind.BARRIER: Track.SYNC,
 }
 
 MAX_CONFLICT = WAVE_LANES  # every lane on its own

@@ -24,10 +24,6 @@ KINDS = {
     Unit.SCALAR: Kind.SALU,
 }
 _UNITS = {kind: unit for unit, kind in KINDS.items()}
-LDS_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE)
-LOAD_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR)
-GLOBAL_KINDS = (*LOAD_KINDS, Kind.GLOBAL_STORE)
-VALU_KINDS = (Kind.VALU, Kind.TRANS, Kind.PACKED)
 
 
 def cost(instruction: WaveOp, machine: Target) -> Cost:

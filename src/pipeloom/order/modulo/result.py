@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TypeVar
 
 from pipeloom.order.modulo.measure import UnitTable
+from pipeloom.plain import to_plain
 
 T = TypeVar("T")
 
@@ -179,15 +180,9 @@ class ModuloResult:
             "certificate": {
                 "why": certificate.why,
                 "stopped": certificate.stopped,
-                "refutations": [
-                    {"first": r.first, "last": r.last, "how": r.how, "words": r.words}
-                    for r in certificate.refutations
-                ],
+                "refutations": to_plain(certificate.refutations),
             },
-            "objectives": [
-                {"objective": item.objective, "value": item.value, "proved": item.proved}
-                for item in self.objectives
-            ],
+            "objectives": to_plain(self.objectives),
         }
 
     def to_json(self) -> str:
