@@ -50,7 +50,7 @@ def _finding(finding: ScanFinding) -> Text:
         text.append(f"\n    {finding.first}", style="default")
     text.append(f"\n    {finding.second}", style="default")
     if finding.others:
-        text.append(f"\n    and {len(finding.others)} more instructions meet it", style=_DIM)
+        text.append(f"\n    and {len(finding.others)} more instructions", style=_DIM)
     return text
 
 

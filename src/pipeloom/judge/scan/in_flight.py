@@ -3,7 +3,7 @@
 A counter is a queue whose entries retire in order. What decides whether ``vmcnt(n)`` has retired an
 operation is how many were issued behind it. Over several paths that is an interval: ``may`` keeps
 the least number (it may be in flight until a wait for no more than that), ``must`` the greatest (no
-path has surely retired it).
+path has surely retired it, and no full counter has).
 
     buffer_load v4 ; buffer_load v5 ; s_waitcnt vmcnt(1)      may = [v5's]      must = [v5's]
 
@@ -64,7 +64,7 @@ class InFlight:
             else:
                 index = _VM if queue is WaitQueue.VM else _LGKM
                 _push(self.may[index], bit, _LIMITS[index])
-                _push(self.must[index], bit, _LIMITS[index])
+                _push(self.must[index], bit, _LIMITS[index], full=True)
                 self._grow(index)
         self.masked &= ~bit
         if in_lds:
@@ -144,8 +144,13 @@ class InFlight:
         return changed or before != after
 
 
-def _push(ages: Ages, bit: int, limit: int) -> None:
-    """All grow older by one; ages that every count retires are one."""
+def _push(ages: Ages, bit: int, limit: int, *, full: bool = False) -> None:
+    """All grow older by one; ages that every count retires are one.
+
+    ``full``: what has as many entries behind it as a counter holds is taken to be over, since issue
+    stalls at a full counter (ROCm/rocm-systems #11202, #10926; not in the ISA documents). Nothing
+    is called ordered for it, but nothing is called certain either.
+    """
     if bit:
         for age, ops in enumerate(ages):
             if ops & bit:
@@ -154,7 +159,7 @@ def _push(ages: Ages, bit: int, limit: int) -> None:
     ages.insert(0, bit)
     if len(ages) > limit:
         oldest = ages.pop()
-        ages[-1] |= oldest
+        ages[-1] |= 0 if full else oldest
 
 
 def _youngest(a: Ages, b: Ages) -> Ages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -137,28 +138,36 @@ def _register_findings(meetings: Sequence[RegisterMeeting], places: _Places) -> 
 def _lds_findings(
     meetings: Sequence[LdsMeeting], steps: Sequence[ScanStep], places: _Places
 ) -> list[ScanFinding]:
-    """One for each access and kind: the first that meets it, and the others."""
-    groups: dict[tuple[int, bool], list[LdsMeeting]] = {}
-    for one in meetings:
-        groups.setdefault((one.first, one.across), []).append(one)
+    """One for each missing wait or barrier."""
     found = []
-    for (first, across), group in groups.items():
+    for group in _together(meetings, steps):
         certain = [one for one in group if one.definite] or group
-        chosen = next((one for one in certain if one.second > first), certain[0])
+        chosen = next((one for one in certain if one.second > one.first), certain[0])
         where = byte_range(chosen.bytes)
+        sites = {at for one in group for at in (one.first, one.second)}
         found.append(
             ScanFinding(
-                ScanKind.LDS_WAVES if across else ScanKind.LDS,
+                ScanKind.LDS_WAVES if chosen.across else ScanKind.LDS,
                 chosen.definite,
                 places[chosen.second],
-                places[first],
+                places[chosen.first],
                 where,
                 chosen.counter,
                 _lds_message(chosen, steps, where),
-                tuple(places[one.second] for one in group if one is not chosen),
+                tuple(places[at] for at in sorted(sites - {chosen.first, chosen.second})),
             )
         )
     return found
+
+
+def _together(meetings: Sequence[LdsMeeting], steps: Sequence[ScanStep]) -> list[list[LdsMeeting]]:
+    """Pairs of one kind whose sides lie between the same barriers: one more would part them all."""
+    barriers = [step.at for step in steps if step.barrier]
+    groups: dict[tuple[bool, bool, int, int], list[LdsMeeting]] = {}
+    for one in meetings:
+        sides = (bisect(barriers, one.first), bisect(barriers, one.second))
+        groups.setdefault((one.across, one.definite, *sides), []).append(one)
+    return [groups[key] for key in sorted(groups)]
 
 
 def _lds_message(one: LdsMeeting, steps: Sequence[ScanStep], where: str) -> str:
@@ -182,7 +191,8 @@ def _barrier_findings(branches: WaveBranches, places: _Places) -> list[ScanFindi
             False,
             places[barrier],
             places[branch],
-            message="waves may take the branch differently: not all of them come to the barrier",
+            message="waves may take the branch differently, and its ways have different numbers of "
+            "barriers",
         )
         for branch, barrier in branches.barriers
     ]

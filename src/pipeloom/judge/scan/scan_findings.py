@@ -21,7 +21,7 @@ class ScanKind(Enum):
     END = "end"
     """The wave ends while a load into LDS is in flight: it may land in another workgroup's."""
     BARRIER = "barrier"
-    """A branch that waves may take differently leads around a barrier."""
+    """Waves may take a branch differently, and its ways have different numbers of barriers."""
     WAIT_STATES = "wait-states"
     """Too few instructions stand between two where the hardware does not wait by itself."""
     CUSTOMARY = "customary-wait-states"
@@ -70,7 +70,7 @@ class ScanFinding:
     message: str = ""
     """What is wrong, in a sentence."""
     others: tuple[ScanPlace, ...] = ()
-    """More instructions that meet the same operation."""
+    """More instructions that the same missing wait or barrier leaves unordered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ otherwise.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ class WaveBranches:
     by_data: frozenset[int]
     """Runs under branches on what lanes have loaded, or on what was set under other branches."""
     barriers: tuple[tuple[int, int], ...]
-    """(branch, barrier) by position: one way leads over the barrier, the other around all."""
+    """(branch, barrier) by position: its ways have different numbers of barriers."""
 
     def unknown(self) -> WaveBranches:
         """The same, where nobody asks how waves part."""
@@ -77,8 +78,9 @@ def wave_branches(steps: Sequence[ScanStep], flow: CodePaths) -> WaveBranches:
             break
     barriers: dict[int, int] = {}
     for number in sorted(by_thread):
-        for at in _one_sided(steps, flow, number, after[number], has_barrier):
-            barriers.setdefault(at, flow.runs[number].end - 1)
+        uneven = _uneven(steps, flow, number, after[number])
+        if uneven:
+            barriers.setdefault(uneven[0], flow.runs[number].end - 1)
     return WaveBranches(
         by_thread,
         {number: after[number] for number in by_thread if after[number] < len(flow.runs)},
@@ -87,22 +89,35 @@ def wave_branches(steps: Sequence[ScanStep], flow: CodePaths) -> WaveBranches:
     )
 
 
-def _one_sided(
-    steps: Sequence[ScanStep], flow: CodePaths, branch: int, meeting: int, barrier: list[bool]
-) -> list[int]:
-    """The first barriers of a way that cannot avoid them, where the other has none at all."""
+def _uneven(steps: Sequence[ScanStep], flow: CodePaths, branch: int, meeting: int) -> list[int]:
+    """The barriers of the way that has more of them, where the ways of a branch differ.
+
+    Barriers are counted outside loops and in each loop, as if every run of a way were executed.
+    """
     sides = [_from(flow, target, meeting) for target in flow.runs[branch].follows]
-    found: list[int] = []
-    for target, side in zip(flow.runs[branch].follows, sides, strict=True):
-        others = [other for other in sides if other is not side]
-        if any(barrier[run] for other in others for run in other):
-            continue
-        if not _avoids(flow, target, meeting, barrier):
-            runs = [flow.runs[run] for run in sorted(side) if barrier[run]]
-            found += [
-                step.at for run in runs for step in steps[run.start : run.end] if step.barrier
-            ]
-    return found
+    own = [side.difference(*(o for o in sides if o is not side)) for side in sides]
+    if any(side and not mine for side, mine in zip(sides, own, strict=True)):
+        return []
+    listed = [
+        {run: _barriers(steps, flow, run) for run in sorted(side) if _barriers(steps, flow, run)}
+        for side in own
+    ]
+    counts = []
+    for side in listed:
+        loops: Counter[int] = Counter()
+        for run, barriers in side.items():
+            loops[flow.around[run] & ~flow.around[branch]] += len(barriers)
+        outside = loops.pop(0, 0)
+        counts.append((outside, sorted(loops.values())))
+    if all(count == counts[0] for count in counts):
+        return []
+    most = listed[counts.index(max(counts))]
+    return [at for barriers in most.values() for at in barriers]
+
+
+def _barriers(steps: Sequence[ScanStep], flow: CodePaths, run: int) -> list[int]:
+    one = flow.runs[run]
+    return [step.at for step in steps[one.start : one.end] if step.barrier]
 
 
 def _from(flow: CodePaths, start: int, meeting: int) -> set[int]:
@@ -114,20 +129,6 @@ def _from(flow: CodePaths, start: int, meeting: int) -> set[int]:
             found.add(run)
             todo += flow.runs[run].follows
     return found
-
-
-def _avoids(flow: CodePaths, start: int, meeting: int, barrier: list[bool]) -> bool:
-    """Whether some way comes to the end without a barrier."""
-    seen: set[int] = set()
-    todo = [start]
-    while todo:
-        run = todo.pop()
-        if run == meeting or (not flow.runs[run].follows and not barrier[run]):
-            return True
-        if run not in seen and not barrier[run]:
-            seen.add(run)
-            todo += flow.runs[run].follows
-    return False
 
 
 def _differing_branches(
@@ -166,7 +167,8 @@ def _advance(step: ScanStep, differs: int, loaded: bool) -> int:
     if scalar:
         reads |= _SCC if name.startswith(_READS_SCC) else 0
         writes |= _SCC
-    elif encoding.startswith("VO"):
+    elif encoding.startswith("VO") and loaded:
+        # Which lanes are on may hang on the thread: nothing that a kernel's author would branch on.
         reads |= _EXEC
     if step.other_lanes:
         writes |= _EXEC

@@ -186,3 +186,34 @@ def test_atomics_need_no_order_among_themselves(scanned: Scan) -> None:
     body = "v_mov_b32 v1, 0\n ds_add_u32 v1, v0\n {} v1\n s_waitcnt lgkmcnt(0)\n s_endpgm"
     assert _found(scanned(body.format("ds_add_u32 v1,"))) == []
     assert _found(scanned(body.format("ds_read_b32 v4,"))) == [("lds-waves", True)]
+
+
+COPIES = """
+  v_lshrrev_b32 v3, 6, v0
+  s_nop 4
+  v_readfirstlane_b32 s12, v3
+  s_cmp_eq_u32 s12, 0
+  s_cbranch_scc1 .Lother
+  s_barrier
+  {first}
+  s_endpgm
+.Lother:
+  {second}
+  s_barrier
+  s_endpgm
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("s_nop 0", "s_nop 0", []),
+        ("s_barrier", "s_barrier", []),
+        ("s_barrier", "s_nop 0", [("barrier", False)]),
+    ],
+)
+def test_each_group_of_waves_has_code_of_its_own(
+    scanned: Scan, first: str, second: str, found: list[tuple[str, bool]]
+) -> None:
+    scan = scanned(COPIES.format(first=first, second=second))
+    assert _found(scan, ScanKind.BARRIER) == found

@@ -225,3 +225,11 @@ def test_more_in_flight_than_a_count_can_say(scanned: Scan, count: int, wait: in
     assert _found(scanned(body.format(old))) == []
     assert _found(scanned(body.format(10))) == []
     assert [definite for definite, _, _ in _found(scanned(body.format(young)))] == [True]
+
+
+def test_a_full_counter_is_not_relied_on_and_not_called_certain(scanned: Scan) -> None:
+    reads = "\n".join(f" ds_read_b32 v{10 + n}, v1" for n in range(16))
+    old = _found(scanned(f"{reads}\n v_mov_b32 v50, v10\n s_endpgm"))
+    young = _found(scanned(f"{reads}\n v_mov_b32 v50, v11\n s_endpgm"))
+    assert [definite for definite, _, _ in old] == [False]
+    assert [definite for definite, _, _ in young] == [True]
