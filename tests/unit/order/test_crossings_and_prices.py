@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
@@ -36,6 +40,17 @@ def price(item: Lowered, label: str) -> Price:
 )
 def test_the_fewest_points_of_a_circle(intervals: list[tuple[int, int]], points: list[int]) -> None:
     assert fewest_points(intervals, 10) == points
+
+
+@given(st.lists(st.tuples(st.integers(-9, 19), st.integers(0, 11)), max_size=5))
+def test_no_fewer_points_of_a_circle_meet_all(arcs: list[tuple[int, int]]) -> None:
+    """By trying all sets of points; what goes round meets any point, and asks for none."""
+    ii = 8
+    met = [{(a + n) % ii for n in range(length + 1)} for a, length in arcs if length < ii]
+    found = set(fewest_points([(a, a + length) for a, length in arcs], ii))
+    assert all(arc & found for arc in met)
+    fewer = (set(points) for n in range(len(found)) for points in combinations(range(ii), n))
+    assert not any(all(arc & points for arc in met) for points in fewer)
 
 
 def test_a_gemm_has_a_barrier_before_each_quadrant() -> None:

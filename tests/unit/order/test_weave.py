@@ -26,12 +26,14 @@ from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import (
     bound_of,
     choices,
+    register_copies,
     structures,
     variations,
     woven,
 )
 from pipeloom.order.roles import Loading
 from pipeloom.order.tasks import Lowered
+from pipeloom.order.weave import Weaver, _sums_before
 from pipeloom.program import Barrier, Priority, Region, Unit, Work
 
 GFX950 = target_for("gfx950")
@@ -281,3 +283,44 @@ def test_the_same_bytes_whatever_the_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert len(found) == 1
+
+
+def test_a_lead_brings_reads_forward_by_as_many_cycles() -> None:
+    fine = refine(SMALL)
+    registers = register_copies(fine)
+    wanted = [Weaver(fine, Pattern(lead=lead), registers)._reads(0)[0] for lead in (0, 64, 128)]
+    assert wanted == [wanted[0], wanted[0] - 64, wanted[0] - 128]
+
+
+def test_reads_come_in_the_order_in_which_products_first_ask_for_them() -> None:
+    fine = refine(SMALL)
+    weaver = Weaver(fine, Pattern(), register_copies(fine))
+    reads = weaver.of(Unit.LDS_READ, 0)
+    places = [weaver.tasks[i].writes[0].place for i in reads]
+    uses = {place: (float(-n), float(n)) for n, place in enumerate(dict.fromkeys(places))}
+    firsts = [uses[weaver.tasks[i].writes[0].place][0] for i in weaver._read_order(reads, uses)]
+    assert len(set(firsts)) > 1
+    assert firsts == sorted(firsts)
+
+
+def test_sums_that_follow_each_other_are_counted() -> None:
+    loop = Loop("three", over="k")
+    c = loop.carry("C", "f32", start=0.0, m=64, n=64)
+    x = loop.stream("X", "bf16", m=64, k=64)
+    for name in ("A", "B", "D"):
+        c += x @ loop.stream(name, "bf16", n=64, k=64)
+    loop.store("out", c)
+    sums = [n for n in loop.meaning.nodes if n.op == "matmul"]
+    assert [_sums_before(loop.meaning, n) for n in sums] == [0, 1, 2]
+
+
+def test_only_waves_that_are_alone_have_tiles_of_other_depths() -> None:
+    assert {p.deep for p in structures(lowered_gemm(256, 256, 64, 8))} == {0}
+    assert len({p.deep for p in structures(SMALL)}) > 1
+
+
+def test_products_of_scaled_blocks_are_cut_to_instructions() -> None:
+    loop = product(64, 64, 256, "fp8", blocks=True)
+    lowered = lower(loop.meaning, GFX950, loop.ops, loop.staged, 4)
+    assert refinable(lowered)
+    assert len(refine(lowered).of(Region.LOOP)) > len(lowered.of(Region.LOOP))

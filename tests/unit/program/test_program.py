@@ -39,6 +39,7 @@ from pipeloom.program import (
 )
 from pipeloom.program.well_formed import MOST_ELEMENTS
 from pipeloom.sync import synchronize
+from tests.unit.judge.verify.programs import edited, producer_consumer
 
 
 @pytest.fixture(scope="module")
@@ -483,3 +484,29 @@ def test_a_copy_writes_as_much_as_it_reads() -> None:
             Program.from_dict(data)
         resource["type"]["dims"].reverse()
     Program.from_dict(data)
+
+
+def test_how_long_a_counted_step_takes_is_where_it_goes() -> None:
+    """To global memory, if it touches any; else to LDS."""
+    program = producer_consumer()
+    steps = {s.label: s for g in program.groups for _, _, s in g.steps() if isinstance(s, Work)}
+    target = program.target
+    assert program.latency(steps["fill"]) == target.global_latency.value
+    assert program.latency(steps["fetch"]) == target.lds_latency.value
+    assert program.latency(replace(steps["fetch"], latency=7)) == 7
+
+
+@pytest.mark.parametrize("place", ["R", "buffer"])
+def test_waves_share_one_box_of_lds(place: str) -> None:
+    program = producer_consumer()
+    halves = (((0, 1), (0, 4)), ((0, 1), (4, 8)))
+    whole = Access("R", shared=True)
+    shared = whole if place == "R" else Access("buffer", halves, shared=True)
+
+    def edit(steps: list[Step]) -> None:
+        at, fetch = next((n, s) for n, s in enumerate(steps) if isinstance(s, Work))
+        to = replace(fetch, writes=(shared,))
+        steps[at] = to if place == "R" else replace(fetch, reads=(shared,))
+
+    with pytest.raises(StructureError, match=f"shares {place}"):
+        edited(program, 1, "loop", edit)

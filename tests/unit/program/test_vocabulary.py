@@ -72,3 +72,13 @@ def test_of_the_transcendental_unit_a_denormal_is_zero() -> None:
     assert applied(rcp, -tiny * 0.75) == -np.inf
     assert applied(log2, tiny) == -126.0
     assert applied(log2, tiny * 0.75) == -np.inf
+
+
+def test_masks_are_the_ops_that_leave_what_is_within_as_it_is() -> None:
+    """Proofs leave them out of iterations that lie within: all others would miss their work."""
+    masks = {name for name, op in VOCABULARY.ops.items() if op.masks}
+    assert masks == {"within", "keep"}
+    a, far = np.array([-2.0, 0.0, 3.0]), np.full(3, 99.0)
+    for name in masks:
+        rest = [far, np.ones(3)][: VOCABULARY[name].arity - 1]
+        assert VOCABULARY[name].function(a, *rest).tolist() == a.tolist()

@@ -347,3 +347,39 @@ def test_waves_that_use_other_halves_of_a_register() -> None:
     assert proves(found)
     for group in (0, 1):
         assert words(found, group) == words(synchronize(base), group)
+
+
+def test_the_first_load_of_all_is_awaited_before_its_register_is_used_for_another_value() -> None:
+    """Nothing reads it, and no load behind it is waited for."""
+    base = producer_consumer()
+    first, second = base.groups
+    loop, end = second.sections
+    fetch = next(s for s in loop.steps if isinstance(s, Work) and s.label == "fetch")
+    halves = fetch.reads[0].boxes
+    spare = replace(fetch, label="spare", reads=(Access("X", halves),), counter="vmcnt")
+    spare = replace(spare, writes=(Access("Y"),), entries=1)
+    move = replace(fetch, label="move", reads=(Access("R"),), writes=(Access("Y"),))
+    move = replace(move, counter=None, entries=0)
+    add = next(s for s in loop.steps if isinstance(s, Work) and s.node == "S.next")
+    add = replace(add, reads=(Access("Y"),))
+    steps = tuple(s for s in loop.steps if not isinstance(s, Work) or s.label == "fetch")
+    held = base.resource("R")
+    program = replace(
+        base,
+        resources=(*base.resources, replace(held, name="Y")),
+        groups=(
+            replace(first, sections=(replace(end, name="start", steps=()), *first.sections)),
+            replace(
+                second,
+                sections=(
+                    replace(end, name="start", steps=(spare,)),
+                    replace(loop, steps=(*steps, move, add)),
+                    end,
+                ),
+            ),
+        ),
+    )
+    assert not proves(program)
+    synchronised = synchronize(program)
+    assert "vm0" in words(synchronised, 1)["start"]
+    assert proves(synchronised)

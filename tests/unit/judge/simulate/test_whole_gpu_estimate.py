@@ -21,6 +21,7 @@ STORE = 256 * 256 * 2 / GFX950.store_bytes_per_clk.value
 
 def test_cycles_per_tile_and_rounds() -> None:
     result = estimate_gemm(GFX950, CUBE, BLOCK, COST)
+    assert BLOCK.waves == 4
     assert result.workgroups == 256
     assert result.rounds == 1
     assert result.last_round_share == 1.0

@@ -560,3 +560,22 @@ def test_what_is_told_of_a_copy_is_what_it_brings_and_not_what_it_says(claimed: 
     assert found.first is not None
     assert (found.first.slot, found.second.slot) == (2, 4)
     assert found.first.wave != found.second.wave
+
+
+def test_registers_of_other_waves_are_others() -> None:
+    """Each wave then loads something else to where the other one has its row."""
+    base = put_and_fetch(0, barrier=True)
+    halves: tuple[Box, ...] = (((0, 1), (0, 4)), ((0, 1), (4, 8)))
+
+    def elsewhere(steps: list[Step]) -> None:
+        at, fetch = next(
+            (n, s) for n, s in enumerate(steps) if isinstance(s, Work) and s.label == "fetch"
+        )
+        spare = copy("X", Access("X", halves), Access("Q", halves[::-1]), 0, "vm", label="spare")
+        steps[at : at + 2] = [replace(fetch, writes=(Access("Q", halves),)), wait("lgkm"), spare]
+        add = steps[-1]
+        assert isinstance(add, Work)
+        steps[-1:] = [wait("vm"), replace(add, reads=(Access("Q", halves),))]
+
+    wider = replace(base, resources=(*base.resources, register("Q", TILE)))
+    assert verify(edited(wider, 0, "loop", elsewhere)).proved

@@ -137,8 +137,10 @@ def test_a_heuristic_that_finds_nothing_costs_work_and_not_the_smallest_ii(
     problem = ModuloProblem("circle", (MachineUnit("u", 1),), ops, edges)
     assert least_ii(problem)[0] == 3
     monkeypatch.setattr(Decider, "quick", lambda _, ii, effort: Decision(ii, SearchOutcome.UNKNOWN))
-    result = solve_modulo(problem)
+    told: list[SolveProgress] = []
+    result = solve_modulo(problem, progress=told.append)
     assert (result.ii, result.proved) == (4, True)
+    assert all(at.best is None or at.ii <= at.best for at in told)
 
 
 def test_a_stage_budget_that_leaves_no_overlap_costs_ii() -> None:

@@ -1,0 +1,51 @@
+"""How values lie in storage: whatever way is found, its boxes are those of the value."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeloom.judge.verify.views import behind, value_box, view
+from pipeloom.program import Box
+
+SPANS = st.tuples(st.integers(0, 3), st.sampled_from([1, 1, 2, 4])).map(lambda s: (s[0], sum(s)))
+
+
+def boxes(count: int) -> st.SearchStrategy[Box]:
+    return st.tuples(*[SPANS] * count)
+
+
+@given(boxes(2), boxes(2), st.permutations(["r", "s", "t"]))
+def test_a_view_leads_back_to_the_box(box: Box, place: Box, names: list[str]) -> None:
+    how = view(("r", "s"), box, tuple(names[:2]), place)
+    if how is not None:
+        assert value_box(how, place) == box
+
+
+def test_axes_of_one_element_need_no_place() -> None:
+    how = view(("r", "s"), ((2, 3), (4, 8)), ("t",), ((0, 4),))
+    assert how is not None
+    assert value_box(how, ((0, 4),)) == ((2, 3), (4, 8))
+    assert view(("r", "s"), ((2, 4), (4, 8)), ("t",), ((0, 4),)) is None
+    assert view(("r", "s"), ((2, 3), (4, 8)), ("t",), ((0, 2),)) is None
+
+
+@given(boxes(2), st.tuples(st.integers(-1, 1), st.integers(-1, 1)), boxes(2), st.integers(0, 3))
+def test_through_a_copy_it_is_the_same_part_of_the_value(
+    cell: Box, axes: tuple[int, int], source: Box, offset: int
+) -> None:
+    """``how`` says it of the target, what is found of the source."""
+    if axes[0] == axes[1] >= 0:
+        return
+    how = tuple((axis, offset + n) for n, axis in enumerate(axes))
+    # The copy moves the target's second axis to the source's first; its first is one element.
+    moved = ((1, source[0][0] - cell[1][0]), (-1, source[1][0]))
+    source = ((source[0][0], source[0][0] + cell[1][1] - cell[1][0]), (source[1][0],) * 2)
+    source = (source[0], (source[1][0], source[1][0] + 1))
+    found = behind(how, cell, moved, source)
+    if found is None:
+        assert 0 in axes
+        assert cell[0][1] - cell[0][0] > 1
+    else:
+        assert value_box(*found) == value_box(how, cell)
+        assert found[1] == source
