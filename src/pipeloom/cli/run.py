@@ -105,7 +105,7 @@ def _run_kernel(arguments: argparse.Namespace) -> Ran:
         RunJob(
             asked,
             sizes=_sizes(arguments),
-            scalars={name: _number(float, text, "--scalar") for name, text in scalars},
+            scalars={name: number_of(float, text, "--scalar") for name, text in scalars},
             seed=arguments.seed,
             limits=_limits(arguments),
             race_check=not arguments.no_race_check,
@@ -179,11 +179,12 @@ def _sizes(arguments: argparse.Namespace) -> dict[str, int]:
     sizes = {dim: size for dim, size in given.items() if size is not None}
     for text in arguments.size:
         dim, _, size = text.partition("=")
-        sizes[dim] = _number(int, size, "--size")
+        sizes[dim] = number_of(int, size, "--size")
     return sizes
 
 
-def _number(kind: type[T], text: str, option: str) -> T:
+def number_of(kind: type[T], text: str, option: str) -> T:
+    """The number of a NAME=NUMBER."""
     try:
         return kind(text)
     except ValueError:

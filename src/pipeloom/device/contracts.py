@@ -77,7 +77,7 @@ class KernelContract:
                     int(pitches.get(a["name"], 1)),
                 )
                 for a in record["arguments"]
-                if a["kind"] == "pointer"
+                if a["kind"] == "pointer" and a["name"] != _timing(record).get("pointer")
             }
         except (KeyError, TypeError, ValueError) as error:
             raise DeviceError(
@@ -107,7 +107,17 @@ class KernelContract:
         known |= {dim for rule in self.arrays.values() for dim in (*rule.dims, *rule.batch)}
         known |= {f"stride_{r.name}_{dim}" for r in self.arrays.values() for dim in r.batch}
         known |= {*self.record["tile"], "batches"}
+        known |= {self.timing[key] for key in ("grid_x", "grid_y") if self.timing}
         return tuple(s.name for s in self.slots if not s.pointer and s.name not in known)
+
+    @property
+    def timing(self) -> Mapping[str, Any]:
+        """Of a kernel that times itself: what it stores, and the arguments for that."""
+        return _timing(self.record)
+
+    def timing_bytes(self, grid: tuple[int, int, int]) -> int:
+        """What the waves of a launch store."""
+        return 4 * int(self.timing["words"]) * int(self.timing["waves"]) * math.prod(grid)
 
     def laid(self, views: Mapping[str, TensorView]) -> dict[str, LaidArray]:
         """Every array by its dimensions; ``DeviceError`` for another type or number of them."""
@@ -340,3 +350,7 @@ class KernelContract:
             layout = "<f" if isinstance(value, float) else layout
             struct.pack_into(layout, data, slot.offset, value)
         return data
+
+
+def _timing(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    return record.get("timing") or {}

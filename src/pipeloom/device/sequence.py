@@ -64,8 +64,11 @@ def operand_rules(record: Mapping[str, Any]) -> dict[str, ArrayRule]:
     for one in (record, record.get("then")):
         if one is not None:
             own = {name for name, value in one.get("call", {}).items() if value == WORKSPACE}
-            rules = KernelContract.of(one).arrays.items()
-            found |= {name: rule for name, rule in rules if name not in own}
+            contract = KernelContract.of(one)
+            found |= {name: rule for name, rule in contract.arrays.items() if name not in own}
+            if contract.timing:
+                name = str(contract.timing["pointer"])
+                found[name] = ArrayRule(name, 0, "u32", 32, ("words",), (), 1, True, 4)
     return found
 
 
@@ -85,9 +88,10 @@ def planned(
         return _fixed_plan(record, views)
     main, then = KernelContract.of(record), record.get("then")
     rules = operand_rules(record)
-    whole = replace(main, arrays=rules)
+    times = main.timing.get("pointer")
+    whole = replace(main, arrays={name: rule for name, rule in rules.items() if name != times})
     laid = whole.laid(views)
-    lacking = [name for name in rules if name not in laid]
+    lacking = [name for name in rules if name not in views]
     if lacking:
         raise DeviceError(
             f"{main.name} is not given {lacking[0]}",
@@ -102,6 +106,8 @@ def planned(
             field="batches",
         )
     maker = _Steps(sizes, batches, scalars)
+    if times is not None:
+        _check_timing(main, views[times], main.grid(sizes, batches))
     operands = dict(laid)
     if "before" in record and 0 not in sizes.values():
         operands |= maker.pack(record, main, laid)
@@ -113,6 +119,17 @@ def planned(
         last = KernelContract.of(then)
         maker.add(last, {name: laid[name] for name in last.arrays if name in laid}, then)
     return LaunchPlan(tuple(maker.steps), maker.end, sizes)
+
+
+def _check_timing(contract: KernelContract, view: TensorView, grid: tuple[int, int, int]) -> None:
+    """The records of a kernel that times itself have a place each."""
+    needed, name = contract.timing_bytes(grid), contract.timing["pointer"]
+    if view.bytes_to_end != needed or view.address % 4 or not view.address:
+        raise DeviceError(
+            f"{name} has {view.bytes_to_end} bytes at {view.address:#x}",
+            hint=f"{contract.name} stores {needed} bytes of times for this launch, of zeros before",
+            field=str(name),
+        )
 
 
 def _fixed_plan(record: Mapping[str, Any], views: Mapping[str, TensorView]) -> LaunchPlan:
@@ -224,6 +241,12 @@ class _Steps:
         scalars = contract.numbers(self.scalars)
         values = {**contract.values(sizes, given, self.batches, scalars), **more}
         pointers = []
+        if contract.timing:
+            x, y, _ = contract.grid({**self.sizes, **sizes}, self.batches)
+            values |= {contract.timing["grid_x"]: x, contract.timing["grid_y"]: y}
+            name = str(contract.timing["pointer"])
+            places = {slot.name: slot.offset for slot in contract.slots}
+            pointers.append(Pointer(places[name], name))
         for name, rule in contract.arrays.items():
             if name in given:
                 place = self.packed.get(name, Pointer(0, name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +13,7 @@ import pytest
 from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.device.hip import Hip
 from pipeloom.judge.simulate.whole_gpu import Block, Plan
-from tests.standin.build import compiler
+from tests.standin.build import compile_library
 from tests.unit.tuning.library_stand import (
     SHAPES,
     Device,
@@ -45,14 +44,7 @@ def mx_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def compile_c() -> Callable[[Path, Path], None]:
     """The system's C compiler, or zig's, which assembling needs anyway."""
-
-    def build(source: Path, target: Path) -> None:
-        flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        command = [*compiler(), *flags, str(source), "-o", str(target), "-ldl"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-
-    return build
+    return compile_library
 
 
 @pytest.fixture
