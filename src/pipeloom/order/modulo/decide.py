@@ -23,7 +23,7 @@ from pipeloom.order.modulo.bounds import (
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.exact import SearchOutcome
-from pipeloom.order.modulo.list_scheduling import ListScheduler, unpipelined
+from pipeloom.order.modulo.list_scheduling import ATTEMPTS, ListScheduler, unpipelined
 from pipeloom.order.modulo.measure import fits_budget, measure, normalised
 from pipeloom.order.modulo.place_core import place_core
 from pipeloom.order.modulo.problem import ModuloProblem
@@ -72,7 +72,7 @@ class Decider:
         paths = (1 + lifetimes) * len(self.structure.edges)
         self.graph_steps = max(1, paths // EDGES_PER_STEP)
 
-    def quick(self, ii: int, effort: Effort) -> Decision:
+    def quick(self, ii: int, effort: Effort, attempts: int = ATTEMPTS) -> Decision:
         """Steps 1 and 2; UNKNOWN is a normal answer."""
         if ii < self.mii:
             return Decision(ii, SearchOutcome.IMPOSSIBLE, how="bounds")
@@ -84,7 +84,7 @@ class Decider:
                 if short is not None:
                     return Decision(ii, SearchOutcome.IMPOSSIBLE, how=f"least lifetimes ({short})")
             stages = self.problem.budget.stages
-            starts = ListScheduler(self.structure, timed, ii, stages, effort).run()
+            starts = ListScheduler(self.structure, timed, ii, stages, effort).run(attempts)
         except OutOfEffort:
             starts = None
         return self._found(ii, starts, "modulo list scheduling")

@@ -27,6 +27,10 @@ ATTEMPTS = 12
 """Attempts with each order. Where an order succeeds at all, it does so by then on all but a few of
 the published loops; more only delay the exact search of IIs that are impossible."""
 
+PATIENT_ATTEMPTS = 60
+"""The same for an II that has resisted CP-SAT's first round: what is still open then is worth it
+(aes2/graph4 of MachSuite: II 32 instead of 33, after 0.04 s)."""
+
 ORDERS = ("urgent", "tight", "long")
 """What goes first: ops whose latest start on the critical path is early, as in any list scheduler
 (it alone settles 19 loops of 20); ops with little slack, which are those of recurrences (bodies of
@@ -77,7 +81,7 @@ class ListScheduler:
                 self.after[src].append((dst, weight))
                 self.before[dst].append((src, weight))
 
-    def run(self) -> list[int] | None:
+    def run(self, attempts: int = ATTEMPTS) -> list[int] | None:
         if not self.possible:
             return None
         component_of = self.structure.component_of
@@ -86,7 +90,7 @@ class ListScheduler:
                 self._link(e for e in self.timed.edges if component_of[e[0]] == component_of[e[1]])
             ranks = self._ranks(order)
             stuck: Counter[int] = Counter()
-            for _ in range(ATTEMPTS):
+            for _ in range(attempts):
                 times, blocked = self._attempt(
                     sorted(range(self.count), key=lambda op: (-stuck[op], ranks[op]))
                 )

@@ -17,6 +17,7 @@ from pipeloom.order.modulo.bounds import enough_ii
 from pipeloom.order.modulo.decide import Decider, Decision
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.exact import SearchOutcome
+from pipeloom.order.modulo.list_scheduling import PATIENT_ATTEMPTS
 from pipeloom.order.modulo.measure import measure, normalised, unit_tables
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.refine import Refined, refine_schedule
@@ -257,6 +258,8 @@ class _Solve:
         if known.verdict is SearchOutcome.UNKNOWN and self.resisted.get(ii, 0.0) < work:
             self._report("exact search", ii)
             known = self.decider.exact(ii, self.effort, work)
+            if known.verdict is SearchOutcome.UNKNOWN and ii not in self.resisted:
+                known = self.decider.quick(ii, self.effort, PATIENT_ATTEMPTS)
             self.resisted[ii] = work
         self._record(known)
         return known.verdict

@@ -33,7 +33,7 @@ from pipeloom.order.modulo import (
 from pipeloom.order.modulo.decide import Decider, Decision
 from pipeloom.order.modulo.effort import Effort
 from pipeloom.order.modulo.exact import SearchOutcome
-from pipeloom.order.modulo.list_scheduling import ListScheduler
+from pipeloom.order.modulo.list_scheduling import ATTEMPTS, ListScheduler
 from pipeloom.order.modulo.solve import least_ii
 
 ROOT = Path(__file__).parents[4]
@@ -117,6 +117,24 @@ def test_list_scheduling_finds_a_chain_by_itself() -> None:
     found = Decider(problem).quick(3, Effort(None, 1, 0, None))
     assert found.verdict is SearchOutcome.FOUND
     assert not check_modulo(problem, 3, found.starts)
+
+
+def test_an_ii_that_resists_the_exact_search_is_tried_with_patience(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CP-SAT decides nothing here: what a search that is stopped then has is the heuristic's."""
+
+    def resists(_: Decider, ii: int, effort: Effort, work: float) -> Decision:
+        effort.charge(work)
+        return Decision(ii, SearchOutcome.UNKNOWN)
+
+    monkeypatch.setattr(Decider, "exact", resists)
+    wide = Shape(ops=48, units=3, longest_hold=5, longest_latency=12, edges_per_op=1.6, carried=0.1)
+    problem = random_problem(214, wide)
+    patient = solve_modulo(problem, work_limit=4)
+    assert not check_modulo(problem, patient.ii, patient.starts)
+    monkeypatch.setattr("pipeloom.order.modulo.solve.PATIENT_ATTEMPTS", ATTEMPTS)
+    assert patient.ii < solve_modulo(problem, work_limit=4).ii
 
 
 def test_a_later_objective_never_spoils_an_earlier_one() -> None:
