@@ -88,11 +88,11 @@ def source_bits(code: int, words: int = 1) -> int:
     return register_bits(code, words) if code >= VGPR else scalar_bits(code, words)
 
 
-def all_source_bits(codes: Iterable[int], words: int = 1) -> int:
-    """The registers that several sources of so many words read."""
+def all_source_bits(codes: Iterable[int]) -> int:
+    """The registers that several sources of one word read."""
     bits = 0
     for code in codes:
-        bits |= source_bits(code, words)
+        bits |= source_bits(code)
     return bits
 
 

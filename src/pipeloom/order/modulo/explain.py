@@ -15,7 +15,7 @@ holds of 4 cycles in 32".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -139,22 +139,16 @@ def relaxed(problem: ModuloProblem, pieces: Iterable[Piece]) -> ModuloProblem:
 
 
 def explain_ii(
-    problem: ModuloProblem,
-    ii: int,
-    *,
-    time_limit: float | None = None,
-    workers: int | None = None,
-    seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    problem: ModuloProblem, ii: int, *, time_limit: float | None = None
 ) -> Explanation | None:
     """A minimal conflict at ``ii``, or None when a schedule exists or none was refuted in time.
 
-    ``progress`` is told how many pieces the conflict still has. Ctrl-C ends it as anything else.
+    Ctrl-C ends it as anything else.
     """
     if type(ii) is not int or ii < 1:
         raise ConfigError(f"ii is {ii!r}", hint="give an integer of at least 1")
     deadline = None if time_limit is None else time.monotonic() + time_limit
-    effort = Effort(deadline, workers or 1, seed)
+    effort = Effort(deadline, workers=1, seed=0)
     pieces = _first_conflict(problem, ii)
     if pieces is None:
         pieces = all_pieces(problem)
@@ -162,7 +156,7 @@ def explain_ii(
             if effort.interrupted:
                 raise KeyboardInterrupt
             return None
-    shrunk, minimal = _shrink(problem, pieces, ii, effort, progress)
+    shrunk, minimal = _shrink(problem, pieces, ii, effort)
     words = _conflict_words(problem, ii, shrunk, effort)
     if effort.interrupted:
         raise KeyboardInterrupt
@@ -202,11 +196,7 @@ def _first_conflict(problem: ModuloProblem, ii: int) -> tuple[Piece, ...] | None
 
 
 def _shrink(
-    problem: ModuloProblem,
-    pieces: tuple[Piece, ...],
-    ii: int,
-    effort: Effort,
-    progress: Callable[[int], None] | None,
+    problem: ModuloProblem, pieces: tuple[Piece, ...], ii: int, effort: Effort
 ) -> tuple[tuple[Piece, ...], bool]:
     """Drop pieces while the rest still conflicts: first in halves, then one by one.
 
@@ -226,8 +216,6 @@ def _shrink(
             verdict = _verdict(problem, rest, ii, effort)
             if verdict is SearchOutcome.IMPOSSIBLE:
                 current = rest
-                if progress is not None:
-                    progress(len(current))
                 continue
             if verdict is SearchOutcome.UNKNOWN:
                 return tuple(current), False

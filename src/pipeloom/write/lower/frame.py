@@ -4,7 +4,7 @@ Lowering a step is two things at two times. First it asks: for address registers
 computes, for scratch, for the tiles it touches. When every step has asked, lifetimes are known,
 registers are allocated, and the step writes its instructions with the places it got:
 
-    address = frame.prepared(group, key, 1, write)     # in the plan: a name
+    address = frame.prepared(key, "address", write)    # in the plan: a name
     ...
     code("ds_read_b128", ..., frame[address])          # when writing: a register
 """
@@ -124,7 +124,6 @@ class Frame:
         key: Hashable,
         what: str,
         make: Callable[[Code, Register], None],
-        count: int = 1,
         late: bool = False,
     ) -> str:
         """A vector value of the preamble that the step being planned reads; made once per key.
@@ -135,9 +134,7 @@ class Frame:
         if full not in self._made:
             name = f"{what} {len(self._made)}"
             self._made[full] = name
-            wanted = self._wanted.setdefault(
-                name, _Wanted(Bank.VECTOR, count, 1 if count == 1 else 2)
-            )
+            wanted = self._wanted.setdefault(name, _Wanted(Bank.VECTOR, 1, 1))
             wanted.writes.add(self.flow.preambles[self.group])
             writes = self.late if late else self.preambles
             writes[self.group].append(lambda code: make(code, self[name]))
