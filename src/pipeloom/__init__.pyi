@@ -25,7 +25,8 @@ from .drive.correcting import Corrected as Corrected, correct as correct
 from .drive.certifying import Derived as Derived
 from .drive.deriving import derive as derive
 from .drive.fixing import FixJob as FixJob, fix as fix
-from .drive.launching import launch as launch, prepare as prepare
+from .drive.launching import launch as launch, prepare as prepare, torch_op as torch_op
+from .device.torch_op import TorchOp as TorchOp
 from .drive.pipeline import pipeline as pipeline
 from .drive.programs import (
     as_program as as_program,

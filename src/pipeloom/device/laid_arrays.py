@@ -83,7 +83,7 @@ def laid_array(rule: ArrayRule, view: TensorView, batched: bool) -> LaidArray:
     pairs = _codes_per_element(rule, view)
     shape = [*view.shape]
     strides = [stride * pairs for stride in view.strides]
-    dims, batches, batch_stride = _dims_of(rule, view, batched), 1, 0
+    dims, batches, batch_stride = _dims_of(rule, len(view.shape), batched), 1, 0
     if dims[:1] == ["batches"]:
         batches, batch_stride = shape.pop(0), strides.pop(0)
         dims = dims[1:]
@@ -143,9 +143,9 @@ def _codes_per_element(rule: ArrayRule, view: TensorView) -> int:
     )
 
 
-def _dims_of(rule: ArrayRule, view: TensorView, batched: bool) -> list[str]:
-    """Which dimension each of the array's is."""
-    whole, count = [*rule.batch, *rule.dims], len(view.shape)
+def _dims_of(rule: ArrayRule, count: int, batched: bool) -> list[str]:
+    """Which dimension each of an array's is, if it has so many."""
+    whole = [*rule.batch, *rule.dims]
     if count == len(whole):
         return whole
     if batched and count == len(whole) + 1:
@@ -159,6 +159,31 @@ def _dims_of(rule: ArrayRule, view: TensorView, batched: bool) -> list[str]:
         hint=f"pass {rule.words}" + (", with or without batches before them" if batched else ""),
         field=rule.name,
     )
+
+
+def output_shapes(
+    rules: Mapping[str, ArrayRule], shapes: Mapping[str, tuple[int, ...]], batched: bool
+) -> dict[str, tuple[int, ...]]:
+    """The shape of every output, from those of inputs; sizes may be PyTorch's symbols.
+
+    An output has a batch, and heads, as its inputs have them.
+    """
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        rule = rules[name]
+        if rule.covers == 1:
+            *most, last = shape
+            codes = (*most, last * max(8 // rule.bits, 1))
+            sizes |= zip(_dims_of(rule, len(shape), batched), codes, strict=True)
+    found = {}
+    for rule in rules.values():
+        if rule.output:
+            merged = MERGED in sizes and rule.batch[-2:] == HEADS
+            batch = [*rule.batch[:-2], MERGED] if merged else [*rule.batch]
+            dims = [d for d in ("batches", *batch) if d in sizes] + [*rule.dims]
+            *most, last = (sizes[dim] for dim in dims)
+            found[rule.name] = (*most, last // max(8 // rule.bits, 1))
+    return found
 
 
 def split_heads(one: LaidArray, heads: int) -> LaidArray:

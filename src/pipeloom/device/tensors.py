@@ -217,6 +217,10 @@ _TORCH = {
     **{f"int{bits}": (0, bits, 1) for bits in (8, 32)},
 }
 """DLPack's code, bits and lanes of PyTorch's types."""
+TORCH_TYPES = {
+    TYPES[code, bits]: name for name, (code, bits, _) in _TORCH.items() if code != UNSIGNED
+}
+"""PyTorch's types by their names here."""
 
 
 class _DLTensor(ctypes.Structure):

@@ -294,7 +294,8 @@ class Gemm:
 
     def contract(self) -> dict[str, Any]:
         """All that a caller must know, as plain data."""
-        record = {**launch_record(self.kernel), "layout": self.spec.layout}
+        plain = replace(self.spec.finish, alpha=False) == PLAIN and not self.spec.blocks
+        record = {**launch_record(self.kernel), "layout": self.spec.layout, "product": plain}
         if self.then is not None:
             splits = self.spec.splits
             record["workspace"] = f"4 * {splits} * batches * m * n"

@@ -18,15 +18,16 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from pipeloom.device.contracts import FORMAT, KernelContract
+from pipeloom.device.contracts import FORMAT
 from pipeloom.device.fixed_launches import FIXED
 from pipeloom.device.hip import Hip
 from pipeloom.device.hip_errors import DeviceError
 from pipeloom.device.host_arrays import launch_copied
 from pipeloom.device.images import KernelImage
-from pipeloom.device.laid_arrays import ArrayRule
+from pipeloom.device.laid_arrays import output_shapes
 from pipeloom.device.prepared_kernel import PreparedKernel
 from pipeloom.device.tensors import view_of
+from pipeloom.device.torch_op import TorchOp
 from pipeloom.drive.gemm import Gemm
 from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.drive.programs import Source, emit
@@ -116,6 +117,27 @@ def prepare(
     return _prepared(Hip.open(), device, kernel, unproved, how)
 
 
+def torch_op(kernel: Launched, name: str | None = None, *, unproved: bool = False) -> TorchOp:
+    """The kernel as an op of PyTorch: ``torch.ops.pipeloom.NAME``.
+
+    It has an implementation for shapes alone, so that ``torch.compile`` keeps it as one opaque op,
+    takes its outputs and workspace from PyTorch, and runs on the current stream. A plain product
+    has a derivative.
+
+    Args:
+        kernel: As for ``launch``.
+        name: The op's name, taken once in a process; the kernel's symbol unless given.
+        unproved: Whether a kernel that is not PROVED may be launched.
+    """
+    image = image_of(kernel)
+    image.require_proved(unproved)
+
+    def prepared(device: int) -> PreparedKernel:
+        return PreparedKernel(Hip.open(), device, image)
+
+    return TorchOp(name or str(image.record["kernel"]), image, prepared)
+
+
 def image_of(kernel: Launched, how: LaunchSpec | None = None) -> KernelImage:
     """Code objects and the record of whatever describes a kernel; nothing is launched."""
     own = getattr(kernel, "image", None)
@@ -196,17 +218,16 @@ def _outputs(ready: PreparedKernel, given: Mapping[str, Any]) -> dict[str, Any]:
     lacking = [r for name, r in ready.rules.items() if r.output and name not in given]
     if not lacking or ready.record.get("format") != FORMAT:
         return {}
-    contract = KernelContract(ready.record, ready.rules, ())
-    views = {name: view_of(given[name], name) for name in ready.rules if name in given}
-    sizes, batches = contract.sizes(contract.laid(views))
-    return {rule.name: _new_output(rule, sizes, batches) for rule in lacking}
-
-
-def _new_output(rule: ArrayRule, sizes: Mapping[str, int], batches: int) -> np.ndarray[Any, Any]:
-    shape = [sizes[dim] for dim in (*rule.batch, *rule.dims)]
+    inputs = [name for name, rule in ready.rules.items() if not rule.output]
+    if not all(name in given for name in inputs):
+        return {}
+    shapes = {name: view_of(given[name], name).shape for name in inputs}
+    found = output_shapes(ready.rules, shapes, bool(ready.record["batched"]))
     kinds = {"fp16": "f2", "f32": "f4", "i32": "i4", "i8": "i1"}
-    kind = kinds.get(rule.dtype, f"u{max(rule.bits // 8, 1)}")
-    return np.zeros([*([batches] if batches > 1 else []), *shape], kind)
+    return {
+        rule.name: np.zeros(found[rule.name], kinds.get(rule.dtype, f"u{max(rule.bits // 8, 1)}"))
+        for rule in lacking
+    }
 
 
 def _fixed_image(kernel: Launched, how: LaunchSpec) -> KernelImage:

@@ -225,3 +225,10 @@ def test_the_current_stream_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) 
     assert stream_handle(None, 2, torch=True) == 0x5000
     assert stream_handle(None, 2, torch=False) == 0
     assert asked == [2]
+
+
+def test_an_op_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(pl.DeviceError, match="PyTorch is not installed") as told:
+        pl.torch_op(image())
+    assert told.value.hint
