@@ -216,7 +216,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("drive", "drive.trial", "drive.gemm_trial"),
     ),
     "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),
-    "drive.limiting": ("errors", "checks"),
+    "drive.limiting": ("errors", "checks", "files"),
     "drive.checking": (
         *("errors", "checks", "judge.check", "judge.emulate"),
         *("drive.kernel_files", "drive.limiting"),
@@ -224,7 +224,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.code_objects": ("errors", "files", "machine.elf"),
     "drive.scanning": (
         *("errors", "checks", "judge.emulate", "judge.scan", "write"),
-        *("drive.code_objects", "drive.kernel_files"),
+        *("drive.code_objects", "drive.kernel_files", "drive.limiting"),
     ),
     "drive.witnessing": (
         *("errors", "judge.check", "judge.emulate", "write"),

@@ -15,11 +15,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 from pipeloom.checks import check_int, check_number
 from pipeloom.errors import ConfigError
+from pipeloom.files import read_text
 
 AGAIN = 0.2
 """Seconds after which a signal comes again that fell where exceptions are dropped."""
@@ -73,5 +73,5 @@ def limited(seconds: float | None = None, megabytes: int | None = None) -> Itera
 
 def _allocated() -> int:
     """Bytes of address space that the process has."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    pages = int(read_text("/proc/self/statm").split()[0])
     return pages * resource.getpagesize()

@@ -15,29 +15,22 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pipeloom.checks import check_int
 from pipeloom.drive.code_objects import FoundCode, code_objects, files_of
 from pipeloom.drive.kernel_files import KernelFile, assembled
+from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.emulate import EmulateError, load_code_object
 from pipeloom.judge.scan import KernelScan, scan_kernel
 from pipeloom.write.assemble import link_object
 
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
-
 SECONDS = 60
 """Of one core, for one kernel."""
 MEGABYTES = 1000
-"""That a process may take beyond what it has when it starts."""
+"""That a kernel may take beyond what the process has."""
 
 Progress = Callable[[str, int, int], None]
 """Told what was scanned last, how many files that makes, and of how many."""
@@ -78,8 +71,7 @@ def scan(
         paths: Code objects, object files, assembly, bundles, archives, host programs, folders.
         jobs: Processes. The report is the same whatever their number.
         seconds: Of one core, for one kernel; more is NOT JUDGED.
-        megabytes: Memory of one process; a kernel that takes more is NOT JUDGED. Enforced with
-            more than one process, where the system can.
+        megabytes: Memory of one kernel; more is NOT JUDGED.
         progress: Told what was scanned last.
     """
     check_int("scan", "jobs", jobs, 1)
@@ -91,7 +83,7 @@ def scan(
     scanned = (
         _in_processes(files, jobs, seconds, megabytes)
         if jobs > 1
-        else (scan_file(one, seconds) for one in files)
+        else (scan_file(one, seconds, megabytes) for one in files)
     )
     for number, (path, kernels) in enumerate(zip(files, scanned, strict=True), start=1):
         found += kernels
@@ -103,10 +95,10 @@ def _in_processes(
     files: Sequence[str], jobs: int, seconds: int, megabytes: int
 ) -> Iterator[list[KernelScan]]:
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_limit, initargs=(megabytes,))
+    pool = ProcessPoolExecutor(jobs, context, initializer=_leave_signals)
     futures: list[Future[list[KernelScan]]] = []
     try:
-        futures = [pool.submit(scan_file, path, seconds) for path in files]
+        futures = [pool.submit(scan_file, path, seconds, megabytes) for path in files]
         for path, future in zip(files, futures, strict=True):
             try:
                 yield future.result()
@@ -116,27 +108,20 @@ def _in_processes(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _limit(megabytes: int) -> None:
-    """In a new process: the parent hears Ctrl-C, and memory ends."""
+def _leave_signals() -> None:
+    """In a new process: the parent hears Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except (OSError, ValueError):
-        return
-    if resource is not None:
-        most = pages * os.sysconf("SC_PAGE_SIZE") + (megabytes << 20)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def scan_file(path: str, seconds: int = SECONDS) -> list[KernelScan]:
+def scan_file(path: str, seconds: int = SECONDS, megabytes: int = MEGABYTES) -> list[KernelScan]:
     """All kernels of one file, by name."""
     found: list[KernelScan] = []
     for code in code_objects(path):
-        found += _scan_code(code, seconds)
+        found += _scan_code(code, seconds, megabytes)
     return found
 
 
-def _scan_code(code: FoundCode, seconds: int) -> list[KernelScan]:
+def _scan_code(code: FoundCode, seconds: int, megabytes: int) -> list[KernelScan]:
     if code.fault:
         return [KernelScan(code.name, "", "", reason=code.fault)]
     try:
@@ -152,42 +137,12 @@ def _scan_code(code: FoundCode, seconds: int) -> list[KernelScan]:
     for name in sorted(loaded.kernels):
         kernel = loaded.kernels[name]
         try:
-            with _at_most(seconds):
+            with limited(seconds, megabytes):
                 lines = KernelFile(kernel, data, code.name, text).lines()
                 found.append(scan_kernel(kernel, code.name, lines))
-        except _TooLongError:
-            reason = f"it takes more than {seconds} s of a core (--seconds)"
-            found.append(KernelScan(code.name, name, kernel.arch, reason=reason))
-        except MemoryError:
-            reason = "it takes more memory than is allowed (--megabytes)"
+        except OverrunError as error:
+            reason = f"it takes {error} (--seconds, --megabytes)"
             found.append(KernelScan(code.name, name, kernel.arch, reason=reason))
         except EmulateError as error:
             found.append(KernelScan(code.name, name, kernel.arch, reason=error.message))
     return found
-
-
-class _TooLongError(Exception):
-    pass
-
-
-@contextmanager
-def _at_most(seconds: int) -> Iterator[None]:
-    """Seconds of this process's core; nothing where the system has no such clock."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise _TooLongError
-
-    if not hasattr(signal, "SIGPROF"):
-        yield
-        return
-    try:
-        before = signal.signal(signal.SIGPROF, end)
-    except ValueError:  # only the main thread may
-        yield
-        return
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
