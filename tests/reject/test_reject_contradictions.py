@@ -80,14 +80,17 @@ def test_entries_are_numbered_within_their_phase(compiled: CompiledSchedule) -> 
 
 @pytest.mark.parametrize(
     ("elem_bytes", "shape", "mask"),
-    [(2, {"BK": 64, "MMA_K": 32}, 0xFF), (1, {"BK": 128, "MMA_K": 128}, 0)],
+    [
+        (2, {"BM": 256, "BK": 64, "MMA_K": 32}, 0xFF),
+        (2, {"BM": 128, "BK": 64, "MMA_K": 32}, 0xFF),
+        (2, {"BM": 64, "BK": 64, "MMA_K": 32}, 0),
+        (1, {"BM": 256, "BK": 128, "MMA_K": 128}, 0),
+    ],
 )
 def test_four_wave_knobs_follow_the_shape(
     elem_bytes: int, shape: dict[str, int], mask: int
 ) -> None:
-    geometry = KernelGeometry.four_wave(
-        BM=256, BN=256, MMA_M=16, MMA_N=16, elem_bytes=elem_bytes, **shape
-    )
+    geometry = KernelGeometry.four_wave(BN=256, MMA_M=16, MMA_N=16, elem_bytes=elem_bytes, **shape)
     knobs = four_wave_config(geometry)
     assert knobs.sched_barrier_mask == mask
     assert knobs.wrap_waits_with_sched_barrier is bool(mask)

@@ -279,6 +279,10 @@ def test_a_block_is_timed_for_real_and_kept() -> None:
     engine = Inline(store)
     engine.submit(job)
     assert engine.next() == (job, cost)
+    engine.submit(job)
+    engine.stop()
+    with pytest.raises(IndexError):
+        engine.next()
 
 
 def test_a_fault_of_ours_leaves_a_block_out(

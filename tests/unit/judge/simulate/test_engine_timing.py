@@ -16,8 +16,10 @@ from pipeloom.judge.simulate import (
     simulate_stream,
 )
 from pipeloom.judge.simulate.run_stream import MfmaName
+from pipeloom.judge.simulate.steady import busy_cycles
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.target import Traffic
 
 MFMA16 = WaveOp.mfma(GFX950.matrix_op("16x16x32_f16"))
 MFMA32 = WaveOp.mfma(GFX950.matrix_op("32x32x16_f16"))
@@ -320,3 +322,31 @@ def test_a_simd_issues_one_scalar_instruction_per_turn(waves: int) -> None:
 def test_an_lds_access_has_no_conflict_unless_it_says_so() -> None:
     bare = WaveOp(Kind.LDS_READ, bytes_per_lane=16)
     assert bare.conflict == WaveOp.lds_read(16).conflict == 1.0
+
+
+def test_a_count_that_the_counter_cannot_exceed_waits_for_nothing() -> None:
+    """Of 40 scalar loads more are outstanding than the counter counts."""
+    limit = GFX950.counting(Traffic.LDS).limit.value
+
+    def cycles(*waits: WaveOp) -> int:
+        program = WaveProgram(0, (*(WaveOp.scalar_load(),) * 40, *waits, VALU))
+        found = simulate_programs([program], GFX950, 1).events
+        return max(event.start for event in found)
+
+    issued = [cycles(WaveOp.wait(lgkm=n)) for n in (limit + 1, limit, limit - 1)]
+    assert issued[0] == issued[1] < issued[2]
+
+
+def test_lds_has_no_conflicts_unless_they_are_told() -> None:
+    assert {WaveOp.lds_read(16).conflict, WaveOp.lds_write(16).conflict} == {1.0}
+
+
+def test_the_busiest_simd_binds() -> None:
+    """Two waves on one SIMD, one on another."""
+    matrix = WaveOp.mfma(GFX950.matrix_ops[0])
+    programs = [WaveProgram(simd, (matrix, VALU)) for simd in (0, 0, 1)]
+    alone = busy_cycles(programs[:1], GFX950)
+    both = busy_cycles(programs, GFX950)
+    assert [both[unit] for unit in ("matrix", "valu issue")] == [
+        2 * alone[unit] for unit in ("matrix", "valu issue")
+    ]

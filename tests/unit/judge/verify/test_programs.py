@@ -13,6 +13,7 @@ from pipeloom.machine.dtypes import F32
 from pipeloom.program import (
     Access,
     Affine,
+    Barrier,
     Box,
     Program,
     Step,
@@ -579,3 +580,18 @@ def test_registers_of_other_waves_are_others() -> None:
 
     wider = replace(base, resources=(*base.resources, register("Q", TILE)))
     assert verify(edited(wider, 0, "loop", elsewhere)).proved
+
+
+def test_two_barriers_are_not_decided() -> None:
+    base = producer_consumer()
+    target = base.target
+    other = replace(target.barriers[0], name="other")
+    base = replace(base, target=replace(target, barriers=(*target.barriers, other)))
+
+    def rename(steps: list[Step]) -> None:
+        at = next(n for n, s in enumerate(steps) if isinstance(s, Barrier))
+        steps[at] = Barrier("other")
+
+    both = edited(edited(base, 0, "loop", rename), 1, "loop", rename)
+    with pytest.raises(StructureError, match="it uses several barriers, other, workgroup"):
+        verify(both)

@@ -212,3 +212,9 @@ def test_the_four_wave_kernel_is_the_2x2_case() -> None:
         steps = shipped.walk(compiled, wave, trips=2)
         assert own.walk(compiled, wave, trips=2) == steps
         assert [own.effect(s, wave) for s in steps] == [shipped.effect(s, wave) for s in steps]
+
+
+@pytest.mark.parametrize("size", [(0, 3), (2, 0)])
+def test_a_grid_has_rows_and_columns(size: tuple[int, int]) -> None:
+    with pytest.raises(ConfigError, match="GridKernel"):
+        GridKernel(*size, channels={7: 0}, costs=OperandCosts(vm=(2, 3), lgkm=(4, 5)))
