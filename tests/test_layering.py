@@ -217,9 +217,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),
     "drive.limiting": ("errors", "checks", "files"),
+    "drive.margins": (
+        *("errors", "machine", "machine_code", "program"),
+        *("judge.check", "judge.emulate", "judge.simulate", "judge.verify", "judge.happens_before"),
+    ),
     "drive.checking": (
         *("errors", "checks", "judge.check", "judge.emulate"),
-        *("drive.kernel_files", "drive.limiting"),
+        *("drive.kernel_files", "drive.limiting", "drive.margins"),
     ),
     "drive.code_objects": ("errors", "files", "machine.elf"),
     "drive.scanning": (
@@ -275,6 +279,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "machine_code",
         "judge.check",
         "device",
+        "drive.margins",
         "drive.checking",
         "drive.kernel_files",
         "drive.timing_files",
@@ -303,6 +308,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("drive", "drive.kernel_files", "drive.programs"),
     ),
     "drive.programs": (
+        "drive.margins",
         "errors",
         "checks",
         "declare",

@@ -29,7 +29,7 @@ MOST_SECONDS, MOST_MEGABYTES = 600, 8192
 USAGE = CommandUsage(
     "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
     "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
-    "only latencies keep accesses apart. 4: RACE, or wrong in every run. 6: NOT JUDGED.",
+    "some pair is unordered. 4: RACE, it meets in simulation, or every run is wrong. 6: NOT JUDGED.",
     (
         option("file", "a .hsaco, .co or .o file, or assembly (.s)", metavar="FILE"),
         option("--kernel NAME", "which, where the file holds several"),
@@ -93,10 +93,7 @@ USAGE = CommandUsage(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict; the exit code is its status, with ``--fix`` that of the fixed kernel.
-
-    What cannot be fixed keeps its own.
-    """
+    """Print the verdict; the exit code is its status, whatever ``--fix`` makes of the kernel."""
     if arguments.fix is not None:
         check_path(arguments.fix)
         check_folder(arguments.fix)
@@ -150,9 +147,8 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(f"\nwrote {arguments.fix}: {len(fixed.changes)} change(s)", soft_wrap=True)
     for change in fixed.changes:
         console.print(f"  {change}", soft_wrap=True, highlight=False)
-    verdict = fixed.checked.verdict
-    console.print(render_check(verdict))
-    return verdict.status.exit_code
+    console.print(render_check(fixed.checked.verdict))
+    return checked.verdict.status.exit_code
 
 
 def _timings(
@@ -200,10 +196,8 @@ def _print_json(arguments: argparse.Namespace, checked: Checked, fixed: Correcte
     timing, loosened = _timings(arguments, checked)
     plain["timing"] = None if timing is None else timing.to_dict()
     plain["timing_without_needless"] = None if loosened is None else loosened.to_dict()
-    status = checked.verdict.status
     if fixed is not None:
-        status = fixed.checked.verdict.status
         verdict = fixed.checked.verdict.to_dict()
         plain["fixed"] = {"changes": list(fixed.changes), "verdict": verdict}
     print_json(plain)
-    return status.exit_code
+    return checked.verdict.status.exit_code

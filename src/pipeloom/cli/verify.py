@@ -16,7 +16,7 @@ from pipeloom.show.verdict_text import render_verdict
 USAGE = CommandUsage(
     "Check every wave, every region of LDS and every trip count under the memory "
     "model of wait-counter machines. Exit code 0: PROVED. 3: TIMING, nothing orders two "
-    "accesses but the cost model's latencies keep them apart. 4: RACE.",
+    "accesses. 4: RACE, they meet in simulation, or the result is always wrong.",
     (
         source(compiled=True),
         tile(),

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from pipeloom.checks import check_int
 from pipeloom.drive.kernel_files import Array, KernelFile, Start, open_kernel
 from pipeloom.drive.limiting import OverrunError, limited
+from pipeloom.drive.margins import SimulatedClock
 from pipeloom.errors import SpecError
 from pipeloom.judge.check.early import issued_early
 from pipeloom.judge.check.judgement import coverage, judge_run
@@ -33,6 +35,7 @@ from pipeloom.judge.check.verdict import (
     CheckKind,
     CheckStatus,
     CheckVerdict,
+    Site,
     Witness,
     scope,
 )
@@ -198,7 +201,10 @@ class _Check:
         self._doing = "judging"
         self._tell(f"judging {result.executed:,} instructions")
         found = study(recorder)
-        verdict = judge_run(found, recorder, result.findings, self._lines, stopped=stopped)
+        clock = SimulatedClock(found.program, found.arch)
+        verdict = judge_run(
+            found, recorder, result.findings, self._lines, stopped=stopped, clock=clock
+        )
         self._so_far = Checked(verdict, self._file, self._start, found, None, not stopped)
         if shown:
             self._doing = "showing the findings by runs"
@@ -271,8 +277,13 @@ class _Check:
         return Witness(1, wrong, 0, early=(first, pc))
 
     def _witness(self, finding: CheckFinding, wanted: list[Array]) -> Witness:
+        """A run that breaks the order of the finding's pair, or of another pair of the defect."""
         tries = 0
-        for timing in _directed(finding):
+        assert finding.first is not None
+        others = ((one.first, one.second) for one in finding.others[: SHOWN - 1])
+        for timing in chain.from_iterable(
+            _directed(*pair) for pair in ((finding.first, finding.second), *others)
+        ):
             tries += 1
             wrong = self._differs(timing, 0, wanted)
             if wrong:
@@ -324,10 +335,8 @@ _AT_ONCE = {
 _SHOWABLE = {CheckKind.RAW, CheckKind.WAIT_STATES, *_AT_ONCE}
 
 
-def _directed(finding: CheckFinding) -> Iterator[Directed]:
-    """Timings that set out to break the order of a finding's two accesses."""
-    assert finding.first is not None
-    first, second = finding.first, finding.second
+def _directed(first: Site, second: Site) -> Iterator[Directed]:
+    """Timings that set out to break the order of two accesses."""
     held = frozenset({first.pc})
     if first.wave == second.wave or first.wave is None or second.wave is None:
         yield Directed(held)

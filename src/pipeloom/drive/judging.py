@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
+from pipeloom.drive.margins import lay_margins
 from pipeloom.drive.opening import Opened, open_source
 from pipeloom.drive.sources import Named, Source
 from pipeloom.judge.verify import Verdict, verify
@@ -34,7 +35,7 @@ def judge(
     """
     opened = open_source(what, keep_interrupted=keep_interrupted)
     program = opened.program()
-    verdict = verify(program, counter_stall=counter_stall)
+    verdict = lay_margins(program, verify(program, counter_stall=counter_stall))
     return Judged(opened, program, verdict, emitted_form(opened.source))
 
 

@@ -22,6 +22,7 @@ from pipeloom.declare.loop import Loop
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.emitting import emit as emit_job
 from pipeloom.drive.heads import by_head
+from pipeloom.drive.margins import lay_margins
 from pipeloom.drive.opening import open_source
 from pipeloom.drive.reporting import report as report_job
 from pipeloom.drive.simulating import SimulateJob
@@ -89,7 +90,8 @@ def verify(
         counter_stall: Whether the issue of a step waits while its counter is full. By default it is
             what the target's vendor states of each counter.
     """
-    return verify_program(as_program(source, kernel), counter_stall=counter_stall)
+    program = as_program(source, kernel)
+    return lay_margins(program, verify_program(program, counter_stall=counter_stall))
 
 
 @overload

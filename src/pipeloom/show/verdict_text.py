@@ -25,15 +25,15 @@ STYLES = {
 """Title of a status -> its style; of either judge, for the same pair has one class in both."""
 _MEANING = {
     Status.PROVED: "ordered by waits and barriers alone",
-    Status.TIMING: "nothing orders these accesses; only the cost model's latencies keep them apart",
-    Status.RACE: "these accesses can meet, or the result is wrong in every run",
+    Status.TIMING: "nothing orders these accesses; another timing lets them meet",
+    Status.RACE: "these accesses meet in the model, or the result is wrong in every run",
 }
 
 
 _IN_SHORT = {
     Status.PROVED: "waits and barriers alone order every access",
-    Status.TIMING: "only latencies keep some accesses apart; to see which:\n  {command}",
-    Status.RACE: "some accesses can meet; to see how:\n  {command}",
+    Status.TIMING: "nothing orders some accesses; to see which:\n  {command}",
+    Status.RACE: "some accesses meet in the model; to see how:\n  {command}",
 }
 
 
@@ -87,8 +87,8 @@ def append_places(text: Text, finding: Finding | CheckFinding) -> None:
 
 
 def apart(finding: Finding | CheckFinding) -> str:
-    """``, apart by 18 cycles``, where that is known."""
-    return "" if finding.margin is None else f", apart by {finding.margin} cycles"
+    """``, unordered, margin 18 cycles in simulation``, where that is known."""
+    return "" if finding.apart is None else f", {finding.apart}"
 
 
 def _headline(verdict: Verdict) -> Text:

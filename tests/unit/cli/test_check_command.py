@@ -154,11 +154,13 @@ def test_fix_writes_a_file_that_is_proved(launch: Path, capsys: pytest.CaptureFi
     source, out = launch.with_name("swap.s"), launch.with_name("fixed.s")
     source.write_text(TEXT.replace("  s_barrier\n", ""))
     command = ["check", str(source), "--launch", str(launch), "--seeds", "0"]
-    assert main([*command, "--fix", str(out)]) == 0
+    plain = main(command)
+    assert plain in (3, 4)
+    assert main([*command, "--fix", str(out)]) == plain
     assert "s_barrier" in out.read_text()
     assert main(["check", str(out), "--launch", str(launch)]) == 0
     capsys.readouterr()
-    assert main([*command, "--fix", str(out), "--json"]) == 0
+    assert main([*command, "--fix", str(out), "--json"]) == plain
     assert json.loads(capsys.readouterr().out)["fixed"]["verdict"]["status"] == "proved"
 
 

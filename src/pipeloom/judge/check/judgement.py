@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from pipeloom.judge.check.nominal import nominal_margins
+from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.record import Recorder, WaveTrace
 from pipeloom.judge.check.retirement import SyncPlan
@@ -19,6 +21,7 @@ from pipeloom.judge.check.verdict import (
     CheckVerdict,
     LoopCoverage,
     Site,
+    UnorderedPair,
 )
 from pipeloom.judge.check.workgroups import meetings
 from pipeloom.judge.emulate import CodeKernel, Defect, DefectKind, Effect, check_hazards
@@ -34,6 +37,9 @@ _FROM_EMULATOR = {
     DefectKind.BARRIER_MISMATCH: CheckKind.BARRIER,
     DefectKind.TRAP: CheckKind.TRAP,
 }
+Clock = Callable[[GroupStudy, Pairs], "list[int] | None"]
+"""Margins of pairs of a workgroup: cycles from the first's end to the second's start."""
+_Key = tuple[int, int, CheckKind]
 BY_ATOMICS = "workgroups share global memory and may be ordered by atomics, which is not judged"
 
 
@@ -44,22 +50,25 @@ def judge_run(
     lines: Lines,
     *,
     stopped: str = "",
+    clock: Clock | None = None,
 ) -> CheckVerdict:
     """The verdict on what was recorded; ``observed`` are the emulator's own findings.
 
-    ``stopped`` says why the run ended early; without a finding that is NOT JUDGED.
+    ``stopped`` says why the run ended early; without a finding that is NOT JUDGED. ``clock`` gives
+    pairs their margins; what it does not know has those of the nominal run.
     """
     kernel = recorder.kernel
-    findings = list(_of_pairs(study, lines))
+    findings = list(_of_pairs(study, lines, clock))
     outside, dead = _outside(study, lines)
     findings += outside
     findings += _observed(study, observed, findings, dead, lines)
+    findings = defects(findings)
     between, by_atomics = _between_groups(study, lines)
     if not by_atomics:
         findings += between
     required, customary = _wait_states(kernel, study, lines)
     findings += required
-    findings.sort(key=lambda f: (f.status is not CheckStatus.RACE, f.second.pc, f.kind.value))
+    findings.sort(key=_rank)
     reason = stopped or (BY_ATOMICS if by_atomics and between else "")
     return CheckVerdict(
         kernel.name,
@@ -124,37 +133,102 @@ def _status(findings: list[CheckFinding], reason: str) -> CheckStatus:
     return CheckStatus.TIMING if CheckStatus.TIMING in found else CheckStatus.PROVED
 
 
-def _of_pairs(study: Prepared, lines: Lines) -> Iterable[CheckFinding]:
+def _rank(finding: CheckFinding) -> tuple[bool, int, int, str]:
+    """The worst first: what is wrong in every run, then the least margin."""
+    least = -(1 << 60) if finding.margin is None else finding.margin
+    return finding.status is not CheckStatus.RACE, least, finding.second.pc, finding.kind.value
+
+
+def _of_pairs(study: Prepared, lines: Lines, clock: Clock | None) -> Iterable[CheckFinding]:
     """One finding per pair of instructions that nothing orders, with its tightest instance."""
-    best: dict[tuple[int, int, CheckKind], tuple[int, int, GroupStudy, list[int]]] = {}
-    counts: defaultdict[tuple[int, int, CheckKind], int] = defaultdict(int)
+    best: dict[_Key, tuple[int, int, bool, bool, GroupStudy, list[int]]] = {}
+    counts: defaultdict[_Key, int] = defaultdict(int)
     for group, late in zip(study.groups, study.unordered(), strict=True):
         if not late.any():
             continue
         chosen = group.pairs.take(late).oriented()
-        margins = nominal_margins(chosen, group.record, study.program, study.sync, study.arch)
+        nominal = nominal_margins(chosen, group.record, study.program, study.sync, study.arch)
+        simulated = None if clock is None else clock(group, chosen)
+        margins = nominal if simulated is None else simulated
         paths = [line.path for line in group.order.timelines]
-        for row, margin in zip(chosen.rows().tolist(), margins, strict=True):
+        for row, margin, by_latency in zip(chosen.rows().tolist(), margins, nominal, strict=True):
             v, x, w, y, kind = row[:5]
             key = int(paths[v][x]), int(paths[w][y]), KINDS[kind]
             counts[key] += 1
             old = best.get(key)
+            meets = min(margin, by_latency) <= 0 or (old is not None and old[2])
             if old is None or (margin, x + y) < old[:2]:
-                best[key] = margin, x + y, group, row
-    for key, (margin, _, group, row) in best.items():
+                best[key] = margin, x + y, meets, simulated is None, group, row
+            elif meets:
+                best[key] = *old[:2], meets, *old[3:]
+    for key, (margin, _, meets, by_nominal, group, row) in best.items():
         story = PairStory(study, group, row, lines)
         yield CheckFinding(
             KINDS[story.kind],
-            CheckStatus.TIMING if margin > 0 else CheckStatus.RACE,
+            CheckStatus.RACE if meets else CheckStatus.TIMING,
             story.second,
             story.why(),
             story.first,
             story.where(),
-            margin if margin > 0 else None,
+            margin,
+            by_nominal,
             group.record.place,
             counts[key],
             story=story.lines(),
         )
+
+
+def defects(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
+    """One finding per defect: pairs that share an instruction lack the same wait or barrier, and so
+    do loads that the same wait comes too late for.
+
+    Without one barrier every read before it is unordered with every write behind it. Of such pairs
+    the one with the least margin speaks for all, and the others stand under it.
+    """
+    found, leads = [], dict[tuple[object, ...], int]()
+    members: list[list[CheckFinding]] = []
+    for finding in sorted(findings, key=_rank):
+        if finding.first is None or finding.kind not in KINDS.values():
+            found.append(finding)
+            continue
+        ends = _ends(finding)
+        known = sorted({leads[end] for end in ends if end in leads})
+        if known:
+            into = known[0]
+            for other in known[1:]:
+                members[into] += members[other]
+                members[other] = []
+                leads.update({end: into for end, group in leads.items() if group == other})
+        else:
+            into = len(members)
+            members.append([])
+        members[into].append(finding)
+        leads.update(dict.fromkeys(ends, into))
+    return found + [_lead(sorted(group, key=_rank)) for group in members if group]
+
+
+def _ends(finding: CheckFinding) -> list[tuple[object, ...]]:
+    """What makes two pairs one defect: either instruction, or the wait that comes too late."""
+    assert finding.first is not None
+    ends: list[tuple[object, ...]] = [
+        (finding.kind, "first", finding.first.pc),
+        (finding.kind, "second", finding.second.pc),
+    ]
+    if finding.kind is CheckKind.REGISTER and len(finding.story) > 2:
+        ends.append((finding.kind, "wait", finding.story[-1].pc))
+    return ends
+
+
+def _lead(group: list[CheckFinding]) -> CheckFinding:
+    first, *rest = group
+    return replace(
+        first,
+        others=tuple(
+            UnorderedPair(one.first, one.second, one.margin, one.instances)
+            for one in rest
+            if one.first is not None
+        ),
+    )
 
 
 def _outside(study: Prepared, lines: Lines) -> tuple[list[CheckFinding], list[CheckFinding]]:

@@ -1,8 +1,8 @@
 """What a check says: a status, for which launches it holds, and findings with their places.
 
 PROVED      every conflicting pair of accesses is ordered by waits and barriers alone
-TIMING      something is not, but the nominal latencies keep the accesses apart
-RACE        accesses can meet, or the kernel does something wrong in every run
+TIMING      some pair is unordered; in simulation the two do not meet, another timing lets them
+RACE        some pair is unordered and meets in simulation, or every run is wrong
 NOT JUDGED  the kernel could not be run to its end, and nothing wrong was seen before
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from pipeloom.judge.happens_before.nominal_clock import unordered
 from pipeloom.notebook import fragment, story
 from pipeloom.plain import to_plain
 
@@ -24,9 +25,9 @@ class CheckStatus(Enum):
     PROVED = "proved"
     """Waits and barriers alone order every pair of accesses that conflict."""
     TIMING = "timing"
-    """Something is not ordered, but the nominal latencies keep the accesses apart."""
+    """Some pair is not ordered; in simulation the two do not meet, another timing lets them."""
     RACE = "race"
-    """Accesses can meet, or the kernel does something wrong in every run."""
+    """Some pair is not ordered and meets in simulation, or every run is wrong."""
     NOT_JUDGED = "not judged"
     """The kernel could not be run to its end, and nothing wrong was seen before."""
 
@@ -155,8 +156,22 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
+class UnorderedPair:
+    """Two more instructions that the same missing wait or barrier leaves unordered."""
+
+    first: Site
+    """The access that should have been over before."""
+    second: Site
+    """The access that comes too early."""
+    margin: int | None
+    """Cycles between the two, as ``CheckFinding.margin``."""
+    instances: int = 1
+    """How often the two showed it."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """One thing that is wrong: ``first`` should have been over before ``second``."""
+    """One defect: ``first`` should have been over before ``second``, and ``others`` likewise."""
 
     kind: CheckKind
     """What is wrong."""
@@ -172,7 +187,10 @@ class CheckFinding:
     where: str = ""
     """The bytes, registers or buffer in question."""
     margin: int | None = None
-    """Nominal cycles between the two."""
+    """Cycles between the two, the least of simulated runs with jitter; 0 or less where they
+    meet."""
+    nominal: bool = False
+    """Whether the margin is one of nominal latencies, because the run was not simulated."""
     workgroup: tuple[int, int, int] | None = None
     """The workgroup it was seen in."""
     instances: int = 1
@@ -183,6 +201,21 @@ class CheckFinding:
     """A run that shows it; None where nobody tried."""
     story: tuple[StoryLine, ...] = ()
     """A counterexample, line by line."""
+    others: tuple[UnorderedPair, ...] = ()
+    """Pairs that share an instruction with this one or with each other: the same defect, met
+    later."""
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of instructions of this defect; 0 where one instruction is wrong by itself."""
+        return 0 if self.first is None else 1 + len(self.others)
+
+    @property
+    def apart(self) -> str | None:
+        """``unordered, margin 18 cycles in simulation``; None of what is wrong by itself."""
+        if self.nominal:
+            return unordered(None, self.margin)
+        return unordered(self.margin, None)
 
     @property
     def trips(self) -> None:
@@ -190,11 +223,13 @@ class CheckFinding:
 
     def describe(self) -> str:
         """A few lines of text."""
-        margin = "" if self.margin is None else f", margin {self.margin} cycles"
+        margin = "" if self.apart is None else f", {self.apart}"
         lines = [f"{self.status.title} {self.kind.value}: {self.where}{margin}".rstrip(": ")]
         if self.first is not None:
             lines.append(f"  first   {self.first}")
         lines += [f"  second  {self.second}", f"  why     {self.why}"]
+        if self.others:
+            lines.append(f"  also    {len(self.others)} pairs of the same defect")
         if self.witness is not None:
             lines.append(f"  shown   {self.witness}")
         return "\n".join(lines)
@@ -313,7 +348,9 @@ class CheckVerdict:
         each = ", ".join(f"{count} {title}" for title, count in sorted(counts.items()))
         of_each = f": {each}" if len(counts) > 1 else ""
         plural = "" if total == 1 else "s"
-        return f"{self.status.title}: {total} finding{plural}{of_each} ({kinds})"
+        pairs = sum(f.pairs for f in self.findings)
+        more = f", {pairs} pairs" if any(f.others for f in self.findings) else ""
+        return f"{self.status.title}: {total} finding{plural}{more}{of_each} ({kinds})"
 
     def __repr__(self) -> str:
         found = f"{len(self.findings)} findings"

@@ -48,9 +48,10 @@ def witness(study: Prepared, verdict: CheckVerdict) -> dict[str, Any]:
             if at in study.executed
         ],
         "unordered": [
-            {"first": f.first.pc, "second": f.second.pc, "kind": f.kind.value}
+            {"first": one.pc, "second": other.pc, "kind": f.kind.value}
             for f in verdict.findings
             if f.first is not None
+            for one, other in ((f.first, f.second), *((p.first, p.second) for p in f.others))
         ],
     }
 

@@ -37,6 +37,13 @@ def margin(first: Window, second: Window, *, second_writes: bool) -> int:
     return (second.first_done if second_writes else second.issue) - first.last_done
 
 
+def unordered(simulated: int | None, nominal: int | None) -> str | None:
+    """What is said of a pair that nothing orders: its margin, and where that comes from."""
+    if simulated is not None:
+        return f"unordered, margin {simulated} cycles in simulation"
+    return None if nominal is None else f"unordered, margin {nominal} cycles by nominal latencies"
+
+
 class NominalClock(Generic[Queue]):
     """One wave: the cycle of its next issue, and when what it has in flight completes."""
 

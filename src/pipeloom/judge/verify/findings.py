@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from pipeloom.judge.happens_before.nominal_clock import unordered
 from pipeloom.notebook import fragment, story
 from pipeloom.plain import to_plain
 from pipeloom.program import Barrier, Fence, Priority, Step, Wait, Work
@@ -184,15 +185,23 @@ class Finding:
     """An interleaving that shows it, where there is one."""
     counts: tuple[tuple[str, int], ...] = ()
     """The trips of each loop."""
+    simulated: int | None = None
+    """Cycles between the two in simulation, the least of runs with jitter; 0 or less where they
+    meet. None where nobody simulated them."""
 
     @property
     def story(self) -> tuple[CounterexampleStep, ...]:
         """The counterexample step by step; empty where there is none."""
         return () if self.counterexample is None else self.counterexample.steps
 
+    @property
+    def apart(self) -> str | None:
+        """``unordered, margin 18 cycles in simulation``; None of what is wrong by itself."""
+        return unordered(self.simulated, self.margin)
+
     def describe(self) -> str:
         """The finding as text of a few lines."""
-        margin = f", margin {self.margin} cycles" if self.margin is not None else ""
+        margin = "" if self.apart is None else f", {self.apart}"
         trips = str(self.trips)
         if len(self.counts) > 1:
             trips = ", ".join(f"{name} {count}" for name, count in self.counts)

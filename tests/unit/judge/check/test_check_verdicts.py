@@ -80,15 +80,48 @@ def test_a_missing_wait_is_found_and_shown(
     assert {line.wave for line in finding.story} == {finding.first.wave, finding.second.wave}
 
 
-def test_races_beyond_the_first_few_are_said_to_be_untried(bench: Any) -> None:
+def test_what_one_missing_barrier_does_is_one_finding(bench: Any) -> None:
+    """Five reads that no barrier orders with the write: one defect, the tightest pair first."""
     reads = "\n".join(f"  ds_read_b32 v{n}, v3 offset:{4 * n}" for n in range(4, 9))
     body = without(EXCHANGE, "s_barrier").replace("  ds_read_b32 v4, v3", reads)
     body = body.replace(
         "  global_store", "  v_add3_u32 v4, v4, v5, v6\n  v_add3_u32 v4, v4, v7, v8\n  global_store"
     )
-    witnesses = [f.witness for f in judge(bench, body, lds=1024).verdict.findings]
+    verdict = judge(bench, body, lds=1024).verdict
+    (finding,) = verdict.findings
+    assert finding.first is not None
+    assert (finding.pairs, len(finding.others)) == (5, 4)
+    assert {one.first.pc for one in finding.others} == {finding.first.pc}
+    assert len({finding.second.pc, *(one.second.pc for one in finding.others)}) == 5
+    margins = [finding.margin, *(one.margin for one in finding.others)]
+    assert margins == sorted(margins, key=lambda one: one or 0)
+    assert "1 finding, 5 pairs" in verdict.summary()
+    assert finding.witness is not None
+    assert finding.witness.wrong
+
+
+def test_loads_that_one_wait_comes_too_late_for_are_one_finding(bench: Any) -> None:
+    body = f"""{HEAD}
+  ds_write_b32 v1, v0
+  s_waitcnt lgkmcnt(0)
+  ds_read_b32 v4, v1
+  ds_read_b32 v5, v1
+  v_add_u32 v6, 1, v4
+  v_add_u32 v7, 1, v5
+  s_waitcnt lgkmcnt(0)
+  v_add_u32 v6, v6, v7
+  global_store_dword v1, v6, s[6:7]
+  s_endpgm"""
+    (finding,) = judge(bench, body).verdict.findings
+    assert (finding.kind, finding.pairs) == (CheckKind.REGISTER, 2)
+
+
+def test_races_beyond_the_first_few_are_said_to_be_untried(bench: Any) -> None:
+    """Two defects, of which one is shown: a barrier and the wait for the data that is stored."""
+    body = without(without(EXCHANGE, "s_barrier"), "s_waitcnt lgkmcnt(0)", which=2)
+    witnesses = [f.witness for f in judge(bench, body, shown=1).verdict.findings]
     assert all(witnesses)
-    assert [bool(one and one.untried) for one in witnesses] == [False] * 3 + [True] * 2
+    assert [bool(one and one.untried) for one in witnesses] == [False, True]
 
 
 def test_a_second_round_needs_a_barrier_behind_the_reads(bench: Any) -> None:
