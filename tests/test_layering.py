@@ -156,6 +156,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.wait_states",
     ),
     "judge.scan": ("plain", "machine", "judge.emulate", "judge.wait_states"),
+    "reports": ("errors", "plain", "judge.check", "judge.scan", "judge.verify"),
     "judge.check": (
         "errors",
         "plain",
@@ -229,6 +230,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.scanning": (
         *("errors", "checks", "judge.emulate", "judge.scan", "write"),
         *("drive.code_objects", "drive.kernel_files", "drive.limiting"),
+    ),
+    "drive.checking_many": (
+        *("errors", "checks", "files", "machine_code", "reports"),
+        *("drive.checking", "drive.kernel_files", "drive.store"),
     ),
     "drive.witnessing": (
         *("errors", "judge.check", "judge.emulate", "write"),
@@ -388,6 +393,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "machine",
         "program",
         "judge.check",
+        "reports",
         "judge.scan",
         "judge.verify",
         "judge.simulate",

@@ -7,19 +7,25 @@ import sys
 from pathlib import Path
 
 from pipeloom.cli.bars import bar
-from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.gate_options import GATE, conclude, gate_of
+from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
+from pipeloom.drive.checking_many import CheckJob, check_many, kernel_files, launch_beside
 from pipeloom.drive.correcting import Corrected, check_path, correct
 from pipeloom.drive.kernel_files import open_kernel
+from pipeloom.drive.store import Store
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.errors import OrderError
 from pipeloom.files import write_file
 from pipeloom.machine_code.launch_file import load_launch, template
 from pipeloom.machine_code.loop_times import KernelTiming
+from pipeloom.reports.fail_rules import FindingGate
+from pipeloom.reports.from_judges import of_check
 from pipeloom.show.check_text import render_check
 from pipeloom.show.console import TerminalConsole
+from pipeloom.show.report_text import render_reports
 
 SIMULATED = 200_000
 """Instructions of all waves that are simulated unless told otherwise: 1.5 s or so."""
@@ -29,9 +35,16 @@ MOST_SECONDS, MOST_MEGABYTES = 600, 8192
 USAGE = CommandUsage(
     "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
     "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
-    "some pair is unordered. 4: RACE, it meets in simulation, or every run is wrong. 6: NOT JUDGED.",
+    "some pair is unordered. 4: RACE, it meets in simulation, or every run is wrong. "
+    "6: NOT JUDGED.",
     (
-        option("file", "a .hsaco, .co or .o file, or assembly (.s)", metavar="FILE"),
+        option(
+            "files",
+            "a .hsaco, .co or .o file, or assembly (.s); of several, or a folder, each has its "
+            "launch beside it: k.launch.json for k.hsaco",
+            metavar="FILE",
+            nargs="+",
+        ),
         option("--kernel NAME", "which, where the file holds several"),
         option("--launch LAUNCH.json", "grid, block and arguments, see --template"),
         option(
@@ -82,11 +95,17 @@ USAGE = CommandUsage(
             "--witness OUT.json",
             "write what the verdict rests on: the bytes of LDS by pc, why each wait is there",
         ),
+        option(
+            "--jobs N", "processes, for several files (default: 1)", type=at_least(1), default=1
+        ),
+        flag("--no-store", "for several files: judge again what the store has a judgement of"),
+        GATE,
         JSON,
     ),
     examples=(
         "pipeloom check k.hsaco --template launch.json",
         "pipeloom check k.hsaco --launch launch.json --fix fixed.s",
+        "pipeloom check kernels/ --jobs 4 --baseline known.json --sarif findings.sarif",
     ),
     codes={3: "TIMING", 4: "RACE, or wrong in every run", 6: "NOT JUDGED"},
 )
@@ -94,6 +113,11 @@ USAGE = CommandUsage(
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status, whatever ``--fix`` makes of the kernel."""
+    gate = gate_of(arguments)
+    paths = arguments.files
+    if len(paths) > 1 or Path(paths[0]).is_dir():
+        return _many(arguments, gate)
+    arguments.file = paths[0]
     if arguments.fix is not None:
         check_path(arguments.fix)
         check_folder(arguments.fix)
@@ -106,13 +130,53 @@ def run(arguments: argparse.Namespace) -> int:
             write_file(arguments.template, text)
             print(f"wrote {arguments.template}: fill it in, and give it by --launch")
         return 0
+    if arguments.launch is None and Path(launch_beside(arguments.file)).is_file():
+        arguments.launch = launch_beside(arguments.file)
     if arguments.launch is None:
         _check_kernel_file(arguments.file)
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
+    checked = _checked(arguments)
+    _show(arguments, checked)
+    report = of_check(checked.verdict, arguments.file)
+    return conclude(arguments, gate, (report,), checked.verdict.status.exit_code)
+
+
+def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:
+    """A line per kernel, and its findings; the exit code is the worst."""
+    for name in ("fix", "witness", "template", "launch", "kernel"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} is for one file, not for several or a folder")
+    jobs = [
+        CheckJob(
+            path,
+            launch_beside(path),
+            seeds=arguments.seeds,
+            max_instructions=arguments.max_instructions,
+            seconds=arguments.max_seconds,
+            megabytes=arguments.max_memory,
+        )
+        for path in kernel_files(arguments.files)
+    ]
+    store = None if arguments.no_store else Store.usual()
+    with bar(arguments, "checking", len(jobs)) as tell:
+        reports = check_many(
+            jobs,
+            workers=arguments.jobs,
+            store=store,
+            tell=lambda text, done, total: tell(f"{done}/{total} {text}", done, total),
+        )
+    if arguments.json:
+        print_json({"kernels": [report.to_dict() for report in reports]})
+    else:
+        TerminalConsole().print(render_reports(reports))
+    return conclude(arguments, gate, reports, FindingGate().judge(reports).exit_code)
+
+
+def _checked(arguments: argparse.Namespace) -> Checked:
     launch = load_launch(arguments.launch)
     file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
     with bar(arguments, "emulating") as tell:
-        checked = check(
+        return check(
             file,
             launch.grid,
             launch.block,
@@ -124,13 +188,16 @@ def run(arguments: argparse.Namespace) -> int:
             megabytes=arguments.max_memory,
             progress=tell,
         )
+
+
+def _show(arguments: argparse.Namespace, checked: Checked) -> None:
     if arguments.witness is not None:
         write_file(arguments.witness, json_text(checked.witness()))
     if arguments.json:
         fixed = _fixed(arguments, checked)
-        code = _print_json(arguments, checked, fixed)
+        _print_json(arguments, checked, fixed)
         wrote(arguments, arguments.witness, None if fixed is None else arguments.fix)
-        return code
+        return
     console = TerminalConsole()
     console.print(render_check(checked.verdict))
     timing, loosened = _timings(arguments, checked)
@@ -143,12 +210,11 @@ def run(arguments: argparse.Namespace) -> int:
     wrote(arguments, arguments.witness)
     fixed = _fixed(arguments, checked)
     if fixed is None:
-        return checked.verdict.status.exit_code
+        return
     console.print(f"\nwrote {arguments.fix}: {len(fixed.changes)} change(s)", soft_wrap=True)
     for change in fixed.changes:
         console.print(f"  {change}", soft_wrap=True, highlight=False)
     console.print(render_check(fixed.checked.verdict))
-    return checked.verdict.status.exit_code
 
 
 def _timings(
@@ -191,7 +257,7 @@ def _fixed(arguments: argparse.Namespace, checked: Checked) -> Corrected | None:
     return fixed
 
 
-def _print_json(arguments: argparse.Namespace, checked: Checked, fixed: Corrected | None) -> int:
+def _print_json(arguments: argparse.Namespace, checked: Checked, fixed: Corrected | None) -> None:
     plain = checked.verdict.to_dict()
     timing, loosened = _timings(arguments, checked)
     plain["timing"] = None if timing is None else timing.to_dict()
@@ -200,4 +266,3 @@ def _print_json(arguments: argparse.Namespace, checked: Checked, fixed: Correcte
         verdict = fixed.checked.verdict.to_dict()
         plain["fixed"] = {"changes": list(fixed.changes), "verdict": verdict}
     print_json(plain)
-    return checked.verdict.status.exit_code

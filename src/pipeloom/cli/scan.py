@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.bars import bar
+from pipeloom.cli.gate_options import GATE, conclude, gate_of
 from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.printing import print_json
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.scanning import MEGABYTES, SECONDS, scan
+from pipeloom.reports.from_judges import of_scan
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.scan_text import render_scan
 
@@ -44,6 +46,7 @@ USAGE = CommandUsage(
             type=at_least(0),
             default=6,
         ),
+        GATE,
         JSON,
     ),
     examples=(
@@ -56,6 +59,7 @@ USAGE = CommandUsage(
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings; the exit code is the worst."""
+    gate = gate_of(arguments)
     with bar(arguments, "scanning") as tell:
         report = scan(
             arguments.paths,
@@ -68,4 +72,5 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(report.to_dict())
     else:
         TerminalConsole().print(render_scan(report.kernels, most=arguments.most))
-    return report.exit_code
+    reports = [of_scan(one) for one in report.kernels]
+    return conclude(arguments, gate, reports, report.exit_code)

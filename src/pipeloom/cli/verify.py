@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import source_of
+from pipeloom.cli.gate_options import GATE, conclude, gate_of
 from pipeloom.cli.options import JSON, CommandUsage, flag
 from pipeloom.cli.printing import print_json, say
 from pipeloom.cli.source_options import ARCH, source, sync, tile
 from pipeloom.drive.judging import emit_note, judge
 from pipeloom.judge.verify import Status
+from pipeloom.reports.from_judges import of_verify
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.verdict_text import render_verdict
 
@@ -27,6 +29,7 @@ USAGE = CommandUsage(
             "assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
             "oldest access is done, which then needs no wait; no vendor says so",
         ),
+        GATE,
         JSON,
     ),
     examples=(
@@ -40,6 +43,7 @@ USAGE = CommandUsage(
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
+    gate = gate_of(arguments)
     found = judge(source_of(arguments), counter_stall=arguments.counter_stall or None)
     opened, verdict = found.opened, found.verdict
     say((*opened.arch_unused(), *opened.notes(), *opened.remarks()))
@@ -54,4 +58,5 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(f"\n{note}")
         if written := emit_note(found.emitted):
             console.print(f"\nnote: {written}", soft_wrap=True)
-    return verdict.status.exit_code
+    report = of_verify(verdict, str(arguments.source), found.program.target.arch)
+    return conclude(arguments, gate, (report,), verdict.status.exit_code)

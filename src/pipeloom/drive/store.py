@@ -69,6 +69,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "bounds": "bounds",
         "cost": "timing",
         "plan": "tuned",
+        "findings": "report",
     }
 )
 """A name that entries of one kind have, the first that fits, and what that kind is called."""

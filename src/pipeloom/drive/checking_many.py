@@ -1,0 +1,160 @@
+"""Check many kernels, each at the launch beside it: in parallel, resumable, in a fixed order.
+
+    reports = check_many(jobs_of(["kernels/"]), workers=4)
+
+``k.hsaco`` is launched as ``k.launch.json`` says. A judgement is kept in the store under the bytes
+of both files, so that a run that was stopped goes on where it was; what a limit ended is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeloom.checks import check_int
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, check
+from pipeloom.drive.kernel_files import open_kernel
+from pipeloom.drive.store import Store, version
+from pipeloom.errors import ScheduleError, SpecError
+from pipeloom.files import read_file
+from pipeloom.machine_code.launch_file import load_launch
+from pipeloom.reports.from_judges import of_check
+from pipeloom.reports.kernel_report import KernelReport
+
+ENDINGS = (".hsaco", ".co", ".o", ".s")
+"""Files of a folder that hold a kernel."""
+LAUNCH = ".launch.json"
+
+Tell = Callable[[str, int, int], None]
+"""Told what was judged last, how many that makes, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJob:
+    """One kernel file, its launch, and what it may take."""
+
+    file: str
+    launch: str
+    kernel: str | None = None
+    seeds: int = SEEDS
+    max_instructions: int = MOST_INSTRUCTIONS
+    seconds: float | None = None
+    megabytes: int | None = None
+
+    def key(self) -> str:
+        """Of what decides the judgement: both files, the options, this pipeloom."""
+        found = hashlib.sha256(version().encode())
+        for path in (self.file, self.launch):
+            found.update(hashlib.sha256(read_file(path)).digest())
+        options = self.file, self.kernel, self.seeds, self.max_instructions
+        found.update(repr(options).encode())
+        return f"report-{found.hexdigest()}"
+
+
+def launch_beside(path: str) -> str:
+    """``k.launch.json`` for ``k.hsaco``."""
+    return str(Path(path).with_suffix("")) + LAUNCH
+
+
+def kernel_files(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files named, and those of folders that have a launch beside them, in order of names."""
+    found: list[str] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found.append(str(path))
+            continue
+        inside = sorted(one for one in path.rglob("*") if one.suffix in ENDINGS and one.is_file())
+        mine = [str(one) for one in inside if Path(launch_beside(str(one))).is_file()]
+        if not mine:
+            raise SpecError(
+                f"{path} has no kernel with a launch beside it",
+                hint=f"name it k{LAUNCH} beside k.hsaco; pipeloom scan needs no launch",
+                field="file",
+            )
+        found += mine
+    return found
+
+
+def check_file(job: CheckJob, store: Store | None = None) -> KernelReport:
+    """The judgement of one file; what keeps it from being judged is its reason."""
+    try:
+        key = job.key()
+        known = None if store is None else store.load(key, KernelReport.from_dict)
+        if known is not None:
+            return known
+        launch = load_launch(job.launch)
+        checked = check(
+            open_kernel(job.file, job.kernel or launch.kernel or None),
+            launch.grid,
+            launch.block,
+            launch.arguments(),
+            dynamic_lds=launch.more_lds(),
+            seeds=job.seeds,
+            max_instructions=job.max_instructions,
+            look_for_needless=False,
+            seconds=job.seconds,
+            megabytes=job.megabytes,
+        )
+    except OSError as error:
+        return unjudged(job.file, f"cannot read {error.filename}: {error.strerror}")
+    except ScheduleError as error:
+        return unjudged(job.file, error.message)
+    report = of_check(checked.verdict, job.file)
+    if store is not None and not report.reason and not checked.verdict.notes:
+        store.write(key, report.to_dict())
+    return report
+
+
+def unjudged(file: str, reason: str) -> KernelReport:
+    """A file that could not be judged."""
+    return KernelReport("check", file, "", "", "NOT JUDGED", f"NOT JUDGED: {reason}", (), reason)
+
+
+def check_many(
+    jobs: Sequence[CheckJob],
+    *,
+    workers: int = 1,
+    store: Store | None = None,
+    tell: Tell | None = None,
+) -> tuple[KernelReport, ...]:
+    """The judgements in the order of the jobs, whatever the number of workers."""
+    check_int("check", "jobs", workers, 1)
+    found: list[KernelReport] = []
+    judged = (
+        _in_processes(jobs, workers, store)
+        if workers > 1 and len(jobs) > 1
+        else (check_file(job, store) for job in jobs)
+    )
+    for number, (job, report) in enumerate(zip(jobs, judged, strict=True), start=1):
+        found.append(report)
+        if tell is not None:
+            tell(job.file, number, len(jobs))
+    return tuple(found)
+
+
+def _in_processes(
+    jobs: Sequence[CheckJob], workers: int, store: Store | None
+) -> Iterator[KernelReport]:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, context, initializer=_deaf)
+    try:
+        futures = [pool.submit(check_file, job, store) for job in jobs]
+        for job, future in zip(jobs, futures, strict=True):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield unjudged(job.file, "the process that judged it has died")
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _deaf() -> None:
+    """In a worker: the parent hears Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
