@@ -169,6 +169,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "write": (
         "errors",
+        "device",
         "checks",
         "notebook",
         "files",
@@ -210,7 +211,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "sync",
         "judge.verify",
     ),
-    "drive.trial": ("errors", "checks", "machine", "program", "write", "judge.emulate"),
+    "drive.trial": ("errors", "checks", "machine", "program", "write", "judge.emulate", "device"),
     "drive.gemm_trial": ("machine", "program", "write", "judge.emulate", "drive", "drive.trial"),
     "drive.running_gemms": (
         *("errors", "checks", "files", "plain", "write", "device"),

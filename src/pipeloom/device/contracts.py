@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -271,33 +271,27 @@ class KernelContract:
         self._check_span(one, sizes)
 
     def _check_span(self, one: LaidArray, sizes: Mapping[str, int]) -> None:
-        """A descriptor counts bytes in 32 bits, and an offset past the end has the highest set."""
         rule, record = one.rule, self.record
-        tile, over = record["tile"], record["over"]
-
-        def touched(dim: str) -> int:
-            return self.reach(sizes[dim]) if dim == over else min(sizes[dim], tile[dim])
-
-        *outer, last = rule.dims
-        span, most, stride = 0, 0, one.pitch * rule.bits // 8
-        for dim in reversed(outer):
-            span += touched(dim) * stride
-            most += (max(touched(dim), tile[dim]) - 1) * stride
-            stride *= sizes[dim]
-        span += -(-touched(last) // rule.covers) * rule.bits // 8 if last == over else 0
-        most += -(-max(touched(last), tile[last]) // rule.covers) * rule.bits // 8
-        if max(span, most) >= record["span_limit"]:
+        over = str(record["over"])
+        span = block_span(
+            (rule.bits, rule.covers),
+            rule.dims,
+            one.pitch,
+            sizes,
+            record["tile"],
+            (over, self.reach(sizes.get(over, 0))),
+        )
+        if span >= record["span_limit"]:
             raise DeviceError(
                 f"{self.name}: what a block touches of {rule.name}, and its tile has past the end, "
-                f"spans {max(span, most)} bytes: 2 GiB or more",
+                f"spans {span} bytes: 2 GiB or more",
                 hint="split the problem, or bring rows nearer to each other",
                 field=rule.name,
             )
 
     def reach(self, size: int) -> int:
         """How far the loop goes along its dimension for a size: whole trips."""
-        least, step = int(self.record["reach"]["least"]), int(self.record["reach"]["step"])
-        return least + -(-max(size - least, 0) // step) * step if step else least
+        return whole_trips(size, self.record["reach"]["least"], self.record["reach"]["step"])
 
     def numbers(self, given: Mapping[str, Any]) -> dict[str, float]:
         """A value for every scalar: the caller's, or the usual one."""
@@ -354,3 +348,39 @@ class KernelContract:
 
 def _timing(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return record.get("timing") or {}
+
+
+def whole_trips(size: int, least: int, step: int) -> int:
+    """How far a loop goes for a size: ``least``, and whole steps more where there are any."""
+    return least + -(-max(size - least, 0) // step) * step if step else least
+
+
+def block_span(
+    element: tuple[int, int],
+    dims: Sequence[str],
+    pitch: int,
+    sizes: Mapping[str, int],
+    tile: Mapping[str, int],
+    loop: tuple[str, int],
+) -> int:
+    """Bytes of an array between the first that a block touches and the end of what it may.
+
+    A descriptor counts bytes in 32 bits, and an offset past the end has the highest set. The offset
+    of a row past the end is below that bit: together with that of a column past the end it would
+    come round to one that exists. ``element`` is its bits and how many elements it covers, ``loop``
+    the dimension that the loop goes along, and how far.
+    """
+    (bits, covers), (over, reached) = element, loop
+
+    def touched(dim: str) -> int:
+        return reached if dim == over else min(sizes[dim], tile[dim])
+
+    *outer, last = dims
+    span, most, stride = 0, 0, pitch * bits // 8
+    for dim in reversed(outer):
+        span += touched(dim) * stride
+        most += (max(touched(dim), tile[dim]) - 1) * stride
+        stride *= sizes[dim]
+    span += -(-touched(last) // covers) * bits // 8 if last == over else 0
+    most += -(-max(touched(last), tile[last]) // covers) * bits // 8
+    return max(span, most)

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.checks import nearest, plain_int
+from pipeloom.device.contracts import KernelContract
+from pipeloom.device.tensors import view_of
 from pipeloom.judge.emulate import (
     CodeKernel,
     Defect,
@@ -36,7 +38,7 @@ from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind
-from pipeloom.write import AssembledCode, EmittedKernel
+from pipeloom.write import AssembledCode, EmittedKernel, launch_record
 from pipeloom.write.launch import check_sizes, scalars_of
 from pipeloom.write.lower.global_arrays import stride_name
 from pipeloom.write.timings import WaveTimings, read_timings
@@ -177,26 +179,27 @@ def run_program(
     buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
     findings: tuple[Defect, ...] = ()
     spoilt = executed = 0
-    timings = None
+    grid = launch.grid(sizes)
+    times = {} if emitted.timing is None else emitted.timing.values(grid)
+    shown = {name: places[name].shown(array) for name, array in buffers.items()}
     if runner is not None:
-        spoilt = runner({n: places[n].shown(array) for n, array in buffers.items()}, given)
+        own = {name: value for name, value in times.items() if isinstance(value, np.ndarray)}
+        spoilt = runner({**shown, **own}, given)
     else:
-        grid = launch.grid(sizes)
-        own = {} if emitted.timing is None else emitted.timing.values(grid)
-        known: dict[str, int | Array] = {**sizes, **own}
         result = run_kernel(
             ready.kernel,
             grid=grid,
             block=emitted.block,
-            args=[_argument(a.name, buffers, known, places, given) for a in emitted.arguments],
+            args=_arguments(emitted, sizes, shown, {**buffers, **times}, given),
             seed=seed,
             timing=timing,
             line_map=ready.line_map,
             check_races=check_races,
         )
         findings, executed = result.findings, result.executed
-        if emitted.timing is not None:
-            timings = read_timings(own[emitted.timing.pointer], emitted.timing)
+    timings = None
+    if emitted.timing is not None:
+        timings = read_timings(times[emitted.timing.pointer], emitted.timing)
     expected = evaluate(meaning, values, given, ops)
     wrong, worst, found = {}, 0.0, {}
     for node in meaning.outputs:
@@ -315,24 +318,21 @@ def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Arra
     return node.type.dtype.round(values)
 
 
-def _argument(
-    name: str,
-    buffers: Mapping[str, Array],
-    sizes: Mapping[str, int | Array],
-    places: Mapping[str, _Place],
+def _arguments(
+    emitted: EmittedKernel,
+    sizes: Mapping[str, int],
+    shown: Mapping[str, Array],
+    known: Mapping[str, Any],
     scalars: Mapping[str, float],
-) -> Array | int | np.float32:
-    if name in buffers:
-        return buffers[name]
-    if name in sizes:
-        return sizes[name]
-    if name.startswith("ld_") and name[3:] in places:
-        return places[name[3:]].pitch
-    for array, place in places.items():
-        for dim in place.node.batch:
-            if name == stride_name(array, dim):
-                return place.stride(dim)
-    return np.float32(scalars[name])
+) -> list[Any]:
+    """What the launch record says of such arrays; ``known`` are those that it says nothing of."""
+    contract = KernelContract.of(launch_record(emitted))
+    laid = contract.laid({name: view_of(array, name) for name, array in shown.items()})
+    values = {**contract.values(sizes, laid, 1, scalars), **known}
+    return [
+        np.float32(value) if isinstance(value, float) else value
+        for value in (values[argument.name] for argument in emitted.arguments)
+    ]
 
 
 def storage(dtype: DType) -> type[np.generic]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from pipeloom.checks import nearest
+from pipeloom.device.contracts import MOST_ALONG, block_span, whole_trips
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.nodes import NodeKind
@@ -17,8 +18,6 @@ from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 SIZE_LIMIT = 1 << 31
 """Sizes and leading dimensions are below."""
-_MOST_ALONG = 65535
-"""Workgroups along y, and along z (HIP, maxGridSize)."""
 _EXACT = 1 << 24
 """Up to which f32 has every whole number: what is left along a dimension is one."""
 
@@ -85,9 +84,7 @@ class Launch:
         Args:
             size: The size along the loop's dimension.
         """
-        if not self.step:
-            return self.least
-        return self.least + -(-max(size - self.least, 0) // self.step) * self.step
+        return whole_trips(size, self.least, self.step)
 
     def check(
         self,
@@ -130,11 +127,11 @@ class Launch:
         meaning = self.meaning
         problems = prod(sizes[dim] for dim in meaning.batch)
         for axis, count in zip("yz", self.grid(sizes)[1:], strict=True):
-            if count > _MOST_ALONG:
+            if count > MOST_ALONG:
                 raise EmitError(
                     f"the launch has {count} workgroups along {axis}"
                     + (f", for a batch of {problems}" if meaning.batch else ""),
-                    hint=f"a grid has at most {_MOST_ALONG} there; launch several times",
+                    hint=f"a grid has at most {MOST_ALONG} there; launch several times",
                     field="grid",
                 )
         if len(meaning.batch) > 1 and problems >= DIVISIBLE:
@@ -181,30 +178,16 @@ class Launch:
             )
 
     def _check_span(self, array: Array, pitch: int, sizes: Mapping[str, int]) -> None:
-        """A descriptor counts bytes in 32 bits, and an offset past the end has the highest set.
-
-        The offset of a row past the end is below that bit: together with that of a column past the
-        end it would come round to one that exists.
-        """
         dtype, over = array.node.type.dtype, self.meaning.over
-
-        def touched(dim: str) -> int:
-            return self.reach(sizes[dim]) if dim == over else min(sizes[dim], self.tiles[dim])
-
-        *outer, last = array.dims
-        span, most, stride = 0, 0, pitch * dtype.bits // 8
-        for dim in reversed(outer):
-            span += touched(dim) * stride
-            most += (max(touched(dim), self.tiles[dim]) - 1) * stride
-            stride *= sizes[dim]
-        span += -(-touched(last) // dtype.covers) * dtype.bits // 8 if last == over else 0
-        most += -(-max(touched(last), self.tiles[last]) // dtype.covers) * dtype.bits // 8
-        if max(span, most) >= SPAN_LIMIT:
+        element = dtype.bits, dtype.covers
+        loop = over, self.reach(sizes.get(over, 0))
+        span = block_span(element, array.dims, pitch, sizes, self.tiles, loop)
+        if span >= SPAN_LIMIT:
             raise EmitError(
                 f"what a block touches of {array.name}, and its tile has past the end, spans "
-                f"{max(span, most)} bytes: 2 GiB or more",
+                f"{span} bytes: 2 GiB or more",
                 hint="split the problem, or bring rows nearer to each other",
-                field=f"ld_{array.name}" if array.has_pitch else last,
+                field=f"ld_{array.name}" if array.has_pitch else array.dims[-1],
             )
 
 
