@@ -35,6 +35,7 @@ GUIDES = (
     "writing-schedules.md",
     "verdicts.md",
     "checking.md",
+    "scanning.md",
     "on-your-gpu.md",
     "looking.md",
     "measuring.md",

@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report.to_dict())
     else:
-        TerminalConsole().print(render_scan(report.kernels, most=arguments.most))
+        text = render_scan(report.kernels, most=arguments.most)
+        TerminalConsole().print(text, soft_wrap=True, highlight=False)
     reports = [of_scan(one) for one in report.kernels]
     return conclude(arguments, gate, reports, report.exit_code)

@@ -171,17 +171,13 @@ def _together(meetings: Sequence[LdsMeeting], steps: Sequence[ScanStep]) -> list
 
 
 def _lds_message(one: LdsMeeting, steps: Sequence[ScanStep], where: str) -> str:
-    reads = steps[one.first].lds is LdsTouch.READ
-    act = "read" if steps[one.second].lds is LdsTouch.READ else "overwritten"
-    still = "being read" if reads else "being written"
+    act = "reads" if steps[one.second].lds is LdsTouch.READ else "overwrites"
+    still = "reading" if steps[one.first].lds is LdsTouch.READ else "writing"
     lacks = f"s_waitcnt {one.counter}" if one.counter else ""
     if not one.across:
-        return f"{where} of LDS are {act} while they may still be {still}: {lacks} is missing"
+        return f"{act} {where} of LDS, which the wave may still be {still}: {lacks} is missing"
     barrier = f"{lacks} and then s_barrier" if lacks else "s_barrier"
-    return (
-        f"{where} of LDS are {act} while they may still be {still} by another wave: {barrier} "
-        "must come between"
-    )
+    return f"{act} {where} of LDS, which another wave may still be {still}: {barrier} is missing"
 
 
 def _barrier_findings(branches: WaveBranches, places: _Places) -> list[ScanFinding]:
