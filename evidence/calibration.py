@@ -32,35 +32,28 @@ from pathlib import Path
 from typing import Any
 
 from evidence.attention_streams import attention_stream, mixed
+from pipeloom.calibrate import MeasuredStream
 from pipeloom.errors import InternalError
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import WaveOp, WaveProgram
-from pipeloom.judge.simulate.run_stream import waves_of_stream
-from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 
 ITERATIONS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class LoopCase:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopCase(MeasuredStream):
     """How one measured loop is put to the simulator."""
 
-    id: str
-    source: str
     basis: str  # "given", "clusters", "interleave" or "micro"
-    stream: str
-    arch: str
-    mfma: Mapping[str, Any] | None
-    waves_per_simd: int
-    stagger: bool
-    simds: int | None
-    lds_conflict: float
-    measured: float
     quantity: str
-    per: int  # divide the cycles of an iteration by this
-    paths: tuple[str, ...] = ()  # further code paths: SIMD 1 runs the first of them
+    op: Mapping[str, Any] | None  # what M is, as the record says
+
+    @property
+    def matrix_op(self) -> Mapping[str, Any] | None:
+        """What ``M`` is."""
+        return self.op
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +125,7 @@ def compare(
 ) -> Comparison:
     """Simulate one loop, on another machine than its own if one is given."""
     chip = target_for(case.arch) if machine is None else machine
-    waves = waves_of_stream(
-        (case.stream, *case.paths),
-        chip,
-        mfma=case.mfma,
-        waves_per_simd=case.waves_per_simd,
-        stagger=case.stagger,
-        simds=case.simds,
-        lds_conflict=case.lds_conflict,
-    )
-    return Comparison(case, steady_cycles_of(waves, chip, iterations) / case.per)
+    return Comparison(case, case.modelled(chip, iterations))
 
 
 def ranked_as_measured(comparisons: Mapping[str, Comparison], ids: tuple[str, ...]) -> bool:
@@ -252,7 +236,7 @@ def _loop_case(record: dict[str, Any]) -> LoopCase:
         basis=basis,
         stream=stream,
         arch=record["arch"],
-        mfma=record["mfma"],
+        op=record["mfma"],
         waves_per_simd=record["waves_per_simd"],
         stagger=record["waves_per_simd"] == 2,
         simds=None,
@@ -275,7 +259,7 @@ def _lds_case(record: dict[str, Any]) -> LoopCase:
         basis="micro",
         stream=f"R{count}",
         arch=record["arch"],
-        mfma=None,
+        op=None,
         waves_per_simd=1,
         stagger=False,
         simds=record["waves_per_wg"],

@@ -43,7 +43,7 @@ def cms_case(row: dict[str, Any]) -> LoopCase:
         basis="given",
         stream=first,
         arch=row["arch"],
-        mfma=row["mfma"],
+        op=row["mfma"],
         waves_per_simd=row["waves_per_simd"],
         stagger=False,
         simds=None,

@@ -8,21 +8,24 @@ meets the loops it left out. The values this package uses are not put into the f
     fold = refit(frozenset({"fa_mfma_only"}), Evaluator())
     fold.fitted["global_latency"], fold.errors["fa_mfma_only"]
 
-The search is coordinate descent over low, middle and high of each range: coarse on purpose, since
-so few loops cannot tell finer values apart.
+The search is that of ``pipeloom calibrate``, here over low, middle and high of each range: coarse
+on purpose, since so few loops cannot tell finer values apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from evidence.calibration import LoopCase, compare, loop_cases
-from pipeloom.machine.chips import TARGETS
+from pipeloom.calibrate.descent import Range, descend, middle
+from pipeloom.calibrate.refitting import LoopErrors
+from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 
 # Constants whose sources give a range, or that no source gives: (name, low, high).
-UNCERTAIN: tuple[tuple[str, float, float], ...] = (
+UNCERTAIN: tuple[Range, ...] = (
     ("global_latency", 400, 800),
     ("global_bytes_in_flight", 45056, 49152),
     ("global_bytes_per_clk", 40, 50),
@@ -35,9 +38,6 @@ UNCERTAIN: tuple[tuple[str, float, float], ...] = (
     ("branch_cycles", 4, 20),
 )
 ITERATIONS = 5
-_PASSES = 2
-
-Values = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,58 +50,29 @@ class Fold:
     errors: Mapping[str, float]  # relative error of each loop left out
 
 
-class Evaluator:
+class Evaluator(LoopErrors):
     """Relative error of a loop under given values, each computed once."""
 
     def __init__(self, more: Iterable[LoopCase] = ()) -> None:
         self.cases: dict[str, LoopCase] = {
             case.id: case for case in (*loop_cases(), *more) if case.basis != "micro"
         }
-        self._machines: dict[tuple[str, Values], Target] = {}
-        self._errors: dict[tuple[str, Values], float] = {}
+        super().__init__(
+            {name: partial(_error, case) for name, case in self.cases.items()},
+            {name: target_for(case.arch) for name, case in self.cases.items()},
+        )
 
-    def error(self, loop: str, values: Values) -> float:
-        """Modelled over measured, less one."""
-        key = (loop, values)
-        if key not in self._errors:
-            case = self.cases[loop]
-            self._errors[key] = compare(case, self._machine(case.arch, values), ITERATIONS).error
-        return self._errors[key]
 
-    def mean(self, loops: tuple[str, ...], values: Values) -> float:
-        """Mean absolute error."""
-        return sum(abs(self.error(loop, values)) for loop in loops) / len(loops)
-
-    def evaluated(self) -> tuple[tuple[str, Values], ...]:
-        """What has been computed so far, in order: who looked at which loop."""
-        return tuple(self._errors)
-
-    def _machine(self, arch: str, values: Values) -> Target:
-        key = (arch, values)
-        if key not in self._machines:
-            machine = next(machine for machine in TARGETS if machine.arch == arch)
-            for name, value in values:
-                machine = machine.with_value(name, value, "refit")
-            self._machines[key] = machine
-        return self._machines[key]
+def _error(case: LoopCase, machine: Target) -> float:
+    return compare(case, machine, ITERATIONS).error
 
 
 def refit(left_out: frozenset[str], evaluator: Evaluator) -> Fold:
     """Choose the uncertain constants without these loops, then meet them."""
     seen = tuple(loop for loop in evaluator.cases if loop not in left_out)
     hidden = tuple(loop for loop in evaluator.cases if loop in left_out)
-    values = {name: _middle(low, high) for name, low, high in UNCERTAIN}
-    best = evaluator.mean(seen, tuple(values.items()))
-    for _ in range(_PASSES):
-        before = dict(values)
-        for name, low, high in UNCERTAIN:
-            for candidate in (low, _middle(low, high), high):
-                trial = {**values, name: candidate}
-                error = evaluator.mean(seen, tuple(trial.items()))
-                if error < best - 1e-9:
-                    best, values = error, trial
-        if values == before:
-            break
+    start = {name: middle(low, high) for name, low, high in UNCERTAIN}
+    values, best = descend(partial(evaluator.mean, seen), start, UNCERTAIN)
     chosen = tuple(values.items())
     return Fold(hidden, values, best, {loop: evaluator.error(loop, chosen) for loop in hidden})
 
@@ -118,8 +89,3 @@ def mean_left_out(folds: tuple[Fold, ...]) -> float:
     """Mean absolute error over every loop, each met by the fit that had not seen it."""
     errors = [abs(error) for fold in folds for error in fold.errors.values()]
     return sum(errors) / len(errors)
-
-
-def _middle(low: float, high: float) -> float:
-    """Of a range; whole numbers stay whole."""
-    return (low + high) // 2

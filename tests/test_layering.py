@@ -297,6 +297,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.emulate",
         "show",
         "thread_trace",
+        "calibrate",
+        "machine.chip_file",
     ),
     "drive.painting": (
         "errors",
@@ -374,6 +376,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.check",
         "judge.wait_states",
     ),
+    "machine.chip_file": ("errors", "files", "plain", "machine"),
+    "calibrate": ("errors", "files", "plain", "machine", "judge.simulate"),
     "thread_trace": (
         "errors",
         "files",

@@ -78,6 +78,9 @@ COMMANDS = (
     Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
     Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
     Command("bench", "time kernels on a GPU, with what the model says beside it", "bench"),
+    Command(
+        "calibrate", "the model's constants from measurements, as a chip file", "calibrate_command"
+    ),
     Command("doctor", "what this machine has, what is missing, and how to get it", "doctor"),
     Command("cache", "what is kept from earlier runs: list, size, prune", "cache"),
     Command("completion", "a script that completes commands and options in your shell", "shells"),

@@ -20,7 +20,9 @@ from pipeloom.drive.measuring import lay_over_trace
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.simulating import SimulateJob, prepare
 from pipeloom.drive.sources import FORMS, Source
+from pipeloom.machine.chip_file import SUFFIX, read_chip
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.thread_trace import Overlay
@@ -33,12 +35,19 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
         for name in ("tile", "dtype", "default_tile", "arch", "sync", "reorder", "waves")
         if hasattr(arguments, name)
     }
+    if "arch" in given:
+        given["arch"] = chip_named(given["arch"])
     told = search_teller(arguments) if sys.stderr.isatty() else note_search
     settings = (*arguments.settings, *_short_settings(arguments))
     source = Source(arguments.source, settings, progress=told, **{**given, **changes})
     if source.reorder and source.sync in (None, "reference"):
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     return source
+
+
+def chip_named(given: str | None) -> str | Target | None:
+    """A shipped chip by its name, or the one that a chip file describes."""
+    return read_chip(given) if given is not None and given.endswith(SUFFIX) else given
 
 
 def simulate_job(arguments: argparse.Namespace) -> SimulateJob:
@@ -60,7 +69,7 @@ def measured_overlay(arguments: argparse.Namespace) -> Overlay:
     if arguments.launch:
         raise UsageError("--measured needs no --launch: the trace says what ran")
     if arguments.source is None:
-        return lay_over_trace(arguments.measured, machine=arguments.arch)
+        return lay_over_trace(arguments.measured, machine=chip_named(arguments.arch))
     job = replace(simulate_job(arguments), emitted=True)
     return lay_over_trace(arguments.measured, of=prepare(job).emission)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from pipeloom.cli.common import chip_named
 from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.printing import check_ending, print_json, wrote
 from pipeloom.cli.source_options import LAUNCH, MACHINE, tile
@@ -81,7 +82,7 @@ def _job(arguments: argparse.Namespace) -> CompareJob:
         tuple(arguments.variants),
         tile=arguments.tile,
         dtype=arguments.dtype,
-        arch=arguments.arch,
+        arch=chip_named(arguments.arch),
         k_tiles=arguments.k_tiles,
         jitter=arguments.jitter,
         seed=arguments.seed,

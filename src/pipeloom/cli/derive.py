@@ -32,7 +32,11 @@ USAGE = CommandUsage(
     (
         source(),
         tile(),
-        option("--target --arch ARCH", f"one of {CHIPS} (default {ANY_CHIP})", dest="arch"),
+        option(
+            "--target --arch --target-file ARCH|FILE.toml",
+            f"one of {CHIPS} (default {ANY_CHIP}), or a chip file of pipeloom calibrate",
+            dest="arch",
+        ),
         option("--k-tiles N", "iterations to be run, if that is known", type=at_least(1)),
         option(
             "--orders N",

@@ -29,7 +29,7 @@ EMISSION = (
     source(compiled=True),
     sync(default=CHOSEN_SYNC),
     option(
-        "--target --arch ARCH",
+        "--target --arch --target-file ARCH|FILE.toml",
         "gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
         "where it is for any",
         dest="arch",

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cli.common import simulate_job, verify_command
+from pipeloom.cli.common import chip_named, simulate_job, verify_command
 from pipeloom.cli.options import JSON, CommandUsage, flag, grouped, option
 from pipeloom.cli.printing import print_json, say
 from pipeloom.cli.source_options import EMITTED, MACHINE, PROBLEM, source, sync, tile
@@ -156,7 +156,7 @@ def _stream_trace(arguments: argparse.Namespace) -> Trace:
     try:
         return simulate_stream(
             source.text,
-            arch=arguments.arch or "gfx950",
+            arch=chip_named(arguments.arch) or "gfx950",
             **options,
             jitter=arguments.jitter,
             seed=arguments.seed,

@@ -137,16 +137,17 @@ def tile(*, default: str = "none") -> tuple[Option, ...]:
 
 
 ARCH = option(
-    "--arch --target ARCH",
-    f"one of {CHIPS}: what gemm_tile is derived for, and a tile made for (default gfx950, or what "
-    "the spec says)",
+    "--arch --target --target-file ARCH|FILE.toml",
+    f"one of {CHIPS}, or a chip file of pipeloom calibrate: what gemm_tile is derived for, and a "
+    "tile made for (default gfx950, or what the spec says)",
 )
 """Of a command that runs nothing: what a tile or a depth is derived for."""
 
 MACHINE = (
     option(
-        "--arch --target ARCH",
-        f"one of {CHIPS} (default gfx950, or what the spec is derived for)",
+        "--arch --target --target-file ARCH|FILE.toml",
+        f"one of {CHIPS} (default gfx950, or what the spec is derived for), or a chip file that "
+        "pipeloom calibrate wrote",
     ),
     option(
         "--k-tiles N",

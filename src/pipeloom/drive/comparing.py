@@ -21,6 +21,7 @@ from pipeloom.drive.timing_files import judged, launched, time_checked, time_sta
 from pipeloom.errors import SpecError
 from pipeloom.files import read_text
 from pipeloom.judge.simulate import Trace, simulate_stream
+from pipeloom.machine.target import Target
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 from pipeloom.show.comparison import Comparison, instruction_row
@@ -61,7 +62,7 @@ class CompareJob:
     """Schedules with settings after a colon (``ping_pong:sync=repaired``), or ``.stream`` files."""
     tile: str | None = None
     """The tile of variants that name none: ``256x256x64``; a type here is taken as ``dtype``."""
-    arch: str | None = None
+    arch: str | Target | None = None
     """The chip; the schedule's own unless given."""
     k_tiles: int | None = None
     """Iterations to simulate."""

@@ -316,13 +316,16 @@ class Target:
             elif item.name == "counters":
                 yield from ((f"{counter.name}_limit", counter.limit) for counter in self.counters)
 
-    def with_value(self, name: str, value: float, source: str) -> Target:
+    def with_value(
+        self, name: str, value: float, source: str, kind: FactKind = FactKind.ASSUMED
+    ) -> Target:
         """A copy with one number changed, for what-if studies; ``source`` says who changed it.
 
         Args:
             name: The field's name, or a counter's followed by ``_limit``.
             value: The new number, in the unit of the old one.
-            source: Who changed it and why; it becomes the source of an ``ASSUMED`` fact.
+            source: Who changed it and why.
+            kind: How the source knows it.
         """
         known = [field_name for field_name, _ in self.facts()]
         if name not in known:
@@ -339,7 +342,7 @@ class Target:
             )
         old = dict(self.facts())[name]
         kept = int(value) if isinstance(old.value, int) else float(value)
-        fact: Fact[Any] = Fact(kept, old.unit, FactKind.ASSUMED, source)
+        fact: Fact[Any] = Fact(kept, old.unit, kind, source)
         limits = {f"{counter.name}_limit" for counter in self.counters}
         if name not in limits:
             changed: dict[str, Any] = {name: fact}

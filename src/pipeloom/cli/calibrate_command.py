@@ -1,0 +1,102 @@
+"""``pipeloom calibrate``: the model's constants from what was measured, as a chip file."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipeloom.calibrate.probes import PROBES
+from pipeloom.cli.options import JSON, CommandUsage, flag, option
+from pipeloom.cli.printing import check_ending, print_json
+from pipeloom.cli.usage import UsageError
+from pipeloom.drive.calibrating import Calibrated, CalibrateJob, calibrate_job, collected
+from pipeloom.files import write_file
+from pipeloom.machine.chips import ANY_CHIP, target_for
+
+USAGE = CommandUsage(
+    "Refit the constants of the performance model to measurements, say which of them the data "
+    "determine and within which interval, and write a chip file that other commands take as "
+    "--target-file. Nothing here was run on a GPU by us.",
+    (
+        option(
+            "measurements",
+            "files of measured loops (JSON), folders of thread traces, or TIMED.hsaco=RECORDS.bin: "
+            "a kernel of emit --timed and the buffer that it filled",
+            metavar="FILE|FOLDER|TIMED=RECORDS",
+            nargs="*",
+        ),
+        option("--arch --target ARCH", f"the chip that was measured (default {ANY_CHIP})"),
+        option("-o --output FILE.toml", "the chip file; with --collect, the file of measurements"),
+        option("--name NAME", "what the chip of the file is called", default=""),
+        flag(
+            "--collect",
+            "list the loops that determine most constants, and which of them FILE.json has already",
+        ),
+        JSON,
+    ),
+    examples=(
+        "pipeloom calibrate --collect",
+        "pipeloom calibrate results.json -o mine.toml",
+        "pipeloom simulate ping_pong --target-file mine.toml",
+    ),
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Refit and write, or list what to measure."""
+    if arguments.collect:
+        return _list(arguments)
+    if not arguments.measurements:
+        raise UsageError("give measurements, or --collect for what to measure")
+    arch = arguments.arch or ANY_CHIP
+    found = calibrate_job(CalibrateJob(tuple(arguments.measurements), arch, arguments.name))
+    if arguments.output is not None:
+        check_ending(arguments.output, ".toml", "a chip file")
+        write_file(arguments.output, found.text())
+    if arguments.json:
+        print_json({**found.fit.to_dict(), "output": arguments.output})
+        return 0
+    _print(found)
+    if arguments.output is not None:
+        print(f"wrote {arguments.output}")
+    return 0
+
+
+def _print(found: Calibrated) -> None:
+    told = found.fit.to_dict()
+    print(
+        f"{found.base.arch}, {told['loops']} loops: mean error {told['mean_error_before']:.1%} "
+        f"before, {told['mean_error_after']:.1%} after"
+    )
+    if found.fit.noise > 1.05:
+        print(f"the model is off by {found.fit.noise:.1f} times the stated errors")
+    for name, one in found.fit.constants.items():
+        if one.determined:
+            was = f", was {one.old:g}: ruled out" if one.changed else ""
+            print(f"  {name:28} {one.value:g} ({one.low:.4g} to {one.high:.4g}){was}")
+    open_ = [name for name, one in found.fit.constants.items() if not one.determined]
+    if open_:
+        print(f"not determined: {', '.join(open_)}")
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    arch = target_for(arguments.arch or ANY_CHIP)
+    have = {} if arguments.output is None else {x.id: x for x in collected(arguments.output)}
+    rows = [
+        {
+            "id": probe.id,
+            "stream": probe.stream,
+            "waves_per_simd": probe.waves_per_simd,
+            "simds": probe.simds,
+            "tells": list(probe.tells),
+            "modelled": round(probe.modelled(arch), 1),
+            "measured": have[probe.id].measured if probe.id in have else None,
+        }
+        for probe in PROBES
+    ]
+    if arguments.json:
+        print_json({"arch": arch.arch, "probes": rows})
+        return 0
+    for row in rows:
+        measured = "to be measured" if row["measured"] is None else f"{row['measured']:g} measured"
+        print(f"{row['id']:15} {row['stream']:24} {row['modelled']:>8g} modelled, {measured}")
+    return 0

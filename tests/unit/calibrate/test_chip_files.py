@@ -1,0 +1,147 @@
+"""Chip files and measurement files: written, read back, taken by commands, refused where wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeloom.calibrate import read_measurements
+from pipeloom.calibrate.probes import PROBES, ProbeLoop
+from pipeloom.drive.calibrating import CalibrateJob, calibrate_job, collect, read_measured
+from pipeloom.drive.emitting import EmitJob, emit
+from pipeloom.drive.sources import Source
+from pipeloom.drive.trial import run_program
+from pipeloom.errors import ScheduleError, SpecError
+from pipeloom.machine.chip_file import chip_text, read_chip
+from pipeloom.machine.facts import FactKind
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine_code import simulate_emitted
+from pipeloom.write import assemble
+from tests.unit.cli.ran import ran
+from tests.unit.thread_trace.traces import put, trace_files
+
+FACTS = {"lds_latency": (80.0, 'a "quoted" source'), "global_bytes_per_clk": (41.5, "us")}
+
+
+def test_a_chip_file_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(chip_text(GFX950, FACTS, "mine"))
+    found = read_chip(path)
+    assert (found.arch, found.chip) == ("gfx950", "mine")
+    assert (found.lds_latency.value, found.lds_latency.kind) == (80, FactKind.MEASURED)
+    assert found.lds_latency.source == FACTS["lds_latency"][1]
+    assert found.global_bytes_per_clk.value == 41.5
+    assert found.branch_cycles == GFX950.branch_cycles
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("base = ", "not TOML"),
+        ('base = "gfx1"', "unknown architecture"),
+        ("chip = 'x'", "lacks base"),
+        ('base = "gfx950"\n[facts.nothing]\nvalue = 1\nsource = ""', "no machine constant"),
+        ('base = "gfx950"\n[facts.lds_latency]\nvalue = -1\nsource = ""', "negative"),
+        ('base = "gfx950"\n[facts.lds_latency]\nvalue = "x"\nsource = ""', "value"),
+        ('base = "gfx950"\nmore = 1', "no key 'more'"),
+    ],
+)
+def test_a_wrong_chip_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text)
+    with pytest.raises(ScheduleError, match=said):
+        read_chip(path)
+
+
+def test_a_chip_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="cannot read"):
+        read_chip(tmp_path / "none.toml")
+
+
+def test_commands_take_a_chip_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "slow.toml"
+    path.write_text(chip_text(GFX950, {"branch_cycles": (40.0, "test")}))
+    stream = ("simulate", "--stream", "V4 branch", "--json")
+    usual = ran(capsys, *stream).data["steady_cycles_per_iteration"]
+    mine = ran(capsys, *stream, "--target-file", str(path)).data["steady_cycles_per_iteration"]
+    assert mine == usual + 20
+    named = ("simulate", "single_buffer", "--k-tiles", "8", "--json")
+    assert ran(capsys, *named, "--target-file", str(path)).code == 0
+    assert ran(capsys, *named, "--arch", str(tmp_path / "none.toml")).field == "arch"
+
+
+def test_collecting_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path, asked = tmp_path / "results.json", list[str]()
+    probes = PROBES[:4]
+
+    def measure(probe: ProbeLoop) -> float:
+        asked.append(probe.id)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return probe.modelled(GFX950)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(collect(path, "gfx950", measure, probes))
+    assert [loop.id for loop in read_measurements(path)] == [p.id for p in probes[:2]]
+    list(collect(path, "gfx950", measure, probes))
+    assert asked == [probes[0].id, probes[1].id, *(p.id for p in probes[2:3]), *asked[3:]]
+    assert [loop.id for loop in read_measurements(path)] == [p.id for p in probes]
+
+
+def test_the_command_refits_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    true = GFX950.with_value("branch_cycles", 36, "test")
+    results, chip = tmp_path / "results.json", tmp_path / "mine.toml"
+    list(collect(results, "gfx950", lambda probe: probe.modelled(true), PROBES[:3]))
+    found = ran(capsys, "calibrate", str(results), "-o", str(chip), "--json")
+    assert found.data["changed"] == ["branch_cycles"]
+    low, high = (found.data["constants"]["branch_cycles"][end] for end in ("low", "high"))
+    assert low <= 36 <= high
+    assert read_chip(chip).branch_cycles.kind is FactKind.MEASURED
+    listed = ran(capsys, "calibrate", "--collect", "-o", str(results), "--json").data["probes"]
+    assert [row["measured"] is not None for row in listed] == [n < 3 for n in range(len(PROBES))]
+
+
+def test_a_thread_trace_is_a_measurement(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    list(collect(results, "gfx950", lambda probe: probe.modelled(GFX950), PROBES[:1]))
+    trace = put(tmp_path, trace_files())
+    found = calibrate_job(CalibrateJob((str(results), str(trace))))
+    assert found.fit.before[str(trace)] == pytest.approx(64 / 40 - 1)
+
+
+def test_a_timed_kernel_is_a_measurement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, records = tmp_path / "k.hsaco", tmp_path / "records.bin"
+    assert (
+        ran(capsys, "emit", "single_buffer", "--timed", "--no-witness", "-o", str(code)).code == 0
+    )
+    kernel = emit(EmitJob(Source("single_buffer"), timed=True)).kernel
+    sizes = {"m": 128, "n": 128, "k": 512}
+    timings = run_program(kernel, assemble(kernel), sizes=sizes).timings
+    assert timings is not None
+    records.write_bytes(timings.words.tobytes())
+    (found,) = read_measured(f"{code}={records}", GFX950)
+    assert found.measured == timings.cycles_per_trip
+    assert found.modelled(GFX950) == simulate_emitted(kernel).steady_cycles_per_iteration
+    with pytest.raises(SpecError, match="cannot read the records"):
+        next(read_measured(f"{code}={tmp_path / 'none'}", GFX950))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "x"}, "format"),
+        ({"loops": [{"id": "a"}]}, "lacks"),
+        ({"more": 1}, "no key"),
+    ],
+)
+def test_wrong_measurements_are_refused(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"format": "pipeloom-measured-1", "loops": [], **change}))
+    with pytest.raises(SpecError, match=said):
+        read_measurements(path)
