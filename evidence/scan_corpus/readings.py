@@ -231,6 +231,14 @@ PAIRS: tuple[tuple[str, str, str, str], ...] = (
         "54 possible lds, 72 possible lds-waves, 14 definite lds-waves",
     ),
     (
+        "Triton #11696 (3.8.0 to 3.9.0)",
+        "fp32 GEMM 128x128x64, 8 warps, 2 stages, gfx942",
+        "not found: its two groups of waves are a barrier apart, and the scan compares them as "
+        "if they "
+        "were not",
+        "nothing but the two possible barrier findings of the stagger",
+    ),
+    (
         "AITER #4995",
         "gfx942/fmoe/silu/fmoe_bf16_a16_blockscaleFp8_g1u1_vs_silu_1tg_16x256, _ps (the old form)",
         "4 definite lds-waves of the kind that was fixed (`ds_write_b128`, then `ds_read_b128` "
