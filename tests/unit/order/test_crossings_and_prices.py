@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeloom.declare import Loop
+from pipeloom.declare import Loop, where
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
@@ -16,7 +16,8 @@ from pipeloom.order.modulo.circle import fewest_points
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.prices import Price, Prices
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.unit_times import ISSUE, Machine
+from pipeloom.order.unit_times import ISSUE, MATRIX, Machine
+from pipeloom.program import Space
 
 
 def lowered(loop: Loop, waves: int) -> Lowered:
@@ -91,3 +92,19 @@ def test_every_barrier_costs_issue_slots() -> None:
     cycles = [{t.unit: t.cycles for t in machine.times(n)}[ISSUE] for n in range(4)]
     assert machine.barrier > 1
     assert cycles == [cycles[0] + n * machine.barrier for n in range(4)]
+
+
+def test_barriers_cost_no_products_where_there_are_none() -> None:
+    machine = Machine.of(lowered(row_sum(), 4))
+    assert {t.unit: t.cycles for t in machine.times(3)}[MATRIX] == 0
+
+
+def test_a_condition_that_all_lanes_share_takes_no_vector_register() -> None:
+    loop = Loop("either", over="k")
+    x = loop.stream("X", "f32", k=4, c=256)
+    total = loop.carry("total", "f32", start=0.0, c=256)
+    total = total.becomes(where(loop.scalar("factor", usual=2.0) > 1.0, total, total + x.sum("k")))
+    loop.store("out", total)
+    scalars = [p for p in lowered(loop, 1).places if p.space is Space.SCALAR]
+    assert scalars
+    assert {p.registers for p in scalars} == {0}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pipeloom.declare.gemm_problem import Finish, GemmProblem
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, fastest, predict, traffic
 from pipeloom.machine.gpus import GPUS, Gpu, gpu_for
-from pipeloom.tuning.ranking import Ranked
+from pipeloom.tuning.candidates import block_spec
+from pipeloom.tuning.ranking import LIBRARIES, Ranked, best_use
 
 MI355X = gpu_for("MI355X")
 BIG = Block(256, 256, 64, 2, 4)
@@ -170,3 +171,11 @@ def test_a_block_waits_if_loads_set_its_time() -> None:
     for cycles, waits in ((20_000.0, False), (100.0, True)):
         found = predict(MI355X, problem, Plan(BIG), replace(FULL, cycles=cycles, matrix=cycles))
         assert Ranked(cast("Any", None), Plan(BIG), found).waits is waits
+
+
+def test_blocks_are_ranked_as_our_kernels_are_written_unless_others_are_asked_for() -> None:
+    gpu, problem = gpu_for("gfx950"), GemmProblem(4096, 4096, 4096)
+    job = block_spec("gfx950", "bf16", Block(256, 256, 64))
+    cost = BlockCost(2000.0, 0.0, 2000.0, "matrix unit")
+    assert not best_use(gpu, problem, job, cost).plan.blocked
+    assert best_use(gpu, problem, job, cost, LIBRARIES).plan.blocked

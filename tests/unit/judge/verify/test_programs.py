@@ -595,3 +595,21 @@ def test_two_barriers_are_not_decided() -> None:
     both = edited(edited(base, 0, "loop", rename), 1, "loop", rename)
     with pytest.raises(StructureError, match="it uses several barriers, other, workgroup"):
         verify(both)
+
+
+def test_a_third_wave_reads_at_once_what_two_have_written() -> None:
+    halves: tuple[Box, ...] = (((0, 1), (0, 4)), ((0, 1), (4, 8)))
+    fill = copy("X", Access("X", halves), Access("buffer", halves), 0, "vm", label="fill")
+    fetch = copy("X", "buffer", "R", 0, "lgkm", label="fetch")
+    consume = looped(BARRIER, fetch, wait("lgkm"), BARRIER, add_up(["R"], "sum", 0))
+    store = copy("out", "sum", "out", None, "vm")
+    made = program(
+        row_sum(),
+        [lds("buffer", TILE), register("R", TILE), register("sum", ROW, 0.0)],
+        [
+            ((0, 1), [looped(fill, wait("vm"), BARRIER, BARRIER)]),
+            ((2,), [consume, straight("end", store)]),
+        ],
+    )
+    assert verify(made).proved
+    refuted(without(made, 0, "loop", 1), FindingKind.RAW)
