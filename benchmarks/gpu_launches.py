@@ -63,8 +63,7 @@ def product(name: str, draw: Draw, device: int, arch: str) -> Trial:
     ready = ready_product(name, arch)
     made, spec = ready.made, ready.made.spec
     wide = made.kernel.launch.multiples
-    m = draw.randint(1, 70) * wide.get("m", 1)
-    n = draw.randint(1, 70) * wide.get("n", 1)
+    m, n = (-(-draw.randint(1, 60) // wide.get(d, 1)) * wide.get(d, 1) for d in "mn")
     k = draw.randint(1, 200) if spec.align < 4 else draw.randint(1, 200) // 8 * 8
     k = -(-max(k, 1) // wide.get("k", 1)) * wide.get("k", 1) if spec.align >= 4 else k
     align = 8 * spec.align // spec.element.bits or 1
@@ -110,7 +109,8 @@ def program(name: str, draw: Draw, device: int, arch: str) -> Trial:
     launch = kernel.launch
     sizes = {dim: draw.randint(1, 2 * tile) for dim, tile in launch.tiles.items()}
     sizes |= {dim: launch.tiles[dim] for dim in launch.meaning.uncut}
-    sizes |= {dim: draw.randint(1, 2) for dim in launch.meaning.batch}
+    batch = launch.meaning.batch
+    sizes |= {**dict.fromkeys(batch, 1), **({draw.choice(batch): 2} if batch else {})}
     over = launch.meaning.over
     if not launch.meaning.ragged:
         sizes[over] = launch.least + launch.step * draw.randint(0, 2)
@@ -182,9 +182,8 @@ def main(command: Sequence[str] | None = None) -> int:
             except pl.ScheduleError as error:
                 said, ok = str(error), False
             right[name] += ok
-            if not ok:
-                wrong.append(f"{number} {name}: {said}")
-                print(wrong[-1], flush=True)
+            wrong += [] if ok else [f"{number} {name}: {said}"]
+            print(f"{number} {name}: {said}", flush=True)
     for name, count in right.items():
         print(f"{name:<24} {count} equal to NumPy")
     seconds = time.process_time() - begin
