@@ -36,7 +36,6 @@ USAGE = CommandUsage(
     examples=(
         "pipeloom calibrate --collect",
         "pipeloom calibrate results.json -o mine.toml",
-        "pipeloom simulate ping_pong --target-file mine.toml",
     ),
 )
 
