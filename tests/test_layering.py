@@ -240,6 +240,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("errors", "judge.check", "judge.emulate", "write"),
         *("drive.kernel_files", "drive.checking"),
     ),
+    "drive.triton_gate": (
+        *("errors", "files", "judge.emulate", "judge.scan", "reports"),
+        *("drive.kernel_files", "drive.limiting"),
+    ),
     "drive.triton_kernels": (
         *("errors", "checks", "judge.emulate", "drive.kernel_files", "drive.checking"),
     ),

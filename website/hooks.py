@@ -36,6 +36,7 @@ GUIDES = (
     "verdicts.md",
     "checking.md",
     "scanning.md",
+    "gate.md",
     "on-your-gpu.md",
     "looking.md",
     "measuring.md",

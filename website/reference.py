@@ -99,6 +99,7 @@ TOPICS = (
             "drive.checking",
             "drive.correcting",
             "drive.triton_kernels",
+            "drive.triton_gate",
             "judge.check",
             "judge.emulate",
         ),

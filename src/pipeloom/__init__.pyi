@@ -42,6 +42,8 @@ from .drive.programs import (
 from .drive.solving import Solved as Solved
 from .drive.sources import Source as Source
 from .drive.trial import Data as Data, Trial as Trial
+from .drive.triton_gate import TritonGate as TritonGate
+from .drive.triton_gate import triton_gate as triton_gate
 from .drive.triton_kernels import check_triton as check_triton
 from .errors import (
     ConfigError as ConfigError,
