@@ -138,18 +138,22 @@ def trials(
             os.killpg(process, signal.SIGKILL)
         file.write_bytes(before)
         free.append(tree)
-        yield case, _fate(status), _failed(tree / "log.txt")
+        yield case, *_outcome(status, tree / "log.txt")
 
 
-def _failed(log: Path) -> str:
-    lines = log.read_text("utf-8", errors="replace").splitlines()
-    found = [line.split(" - ")[0] for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    return found[0].split(maxsplit=1)[1] if found else ""
+def _outcome(status: int, log: Path) -> tuple[Fate, str]:
+    """The fate, and the test that failed.
 
-
-def _fate(status: int) -> Fate:
+    A mutant is killed by a test that fails and has a name, by one that reaches a limit, or where
+    the package cannot be imported; whatever else ends pytest says nothing about the mutant.
+    """
     code = os.waitstatus_to_exitcode(status)
+    text = log.read_text("utf-8", errors="replace")
+    lines = [line.split(" - ")[0] for line in text.splitlines()]
+    failed = [line.split(maxsplit=1)[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
     if code == 0:
-        return Fate.SURVIVED
-    # 1: a test failed; 2 to 5: a file of tests could not be imported; below 0: a limit was reached
-    return Fate.KILLED if code <= 5 else Fate.FAULTY
+        return Fate.SURVIVED, ""
+    named = bool(failed) and code in (1, 2)
+    if named or code < 0 or "while loading conftest" in text:
+        return Fate.KILLED, failed[0] if failed else ""
+    return Fate.FAULTY, ""

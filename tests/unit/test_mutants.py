@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from benchmarks.mutation.mutants import draw, mutants_of
 from benchmarks.mutation.reach import reported_id
+from benchmarks.mutation.trial import Fate, _outcome
 
 PACKAGE = Path(__file__).parents[2] / "src" / "pipeloom"
 
@@ -57,3 +60,23 @@ def test_a_reported_test_is_found_again_also_in_a_class(tmp_path: Path) -> None:
     (tmp_path / "tests" / "test_a.py").touch()
     assert reported_id(tmp_path, "tests.test_a", "test_x[1]") == "tests/test_a.py::test_x[1]"
     assert reported_id(tmp_path, "tests.test_a.TestB", "test_x") == "tests/test_a.py::TestB::test_x"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "fate"),
+    [
+        (0, "3 passed", Fate.SURVIVED),
+        (1, "FAILED tests/test_a.py::test_x - assert 1 == 2", Fate.KILLED),
+        (1, "Traceback of the runner", Fate.FAULTY),
+        (2, "ERROR tests/test_a.py - ImportError", Fate.KILLED),
+        (4, "ERROR: file or directory not found: tests/test_a.py", Fate.FAULTY),
+        (4, "ImportError while loading conftest", Fate.KILLED),
+        (5, "no tests ran", Fate.FAULTY),
+        (70, "", Fate.FAULTY),
+    ],
+)
+def test_only_what_a_test_says_kills(tmp_path: Path, code: int, text: str, fate: Fate) -> None:
+    """A file of tests that is not there says nothing."""
+    log = tmp_path / "log.txt"
+    log.write_text(text)
+    assert _outcome(code << 8, log)[0] is fate
