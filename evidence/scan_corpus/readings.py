@@ -104,6 +104,50 @@ READ |= {
     ),
 }
 
+_TAIL = (
+    "the last piece of one tile reaches into the next tile of LDS, where other waves' loads follow "
+    "with no barrier between"
+)
+_LOOSE = (
+    "the wait before the barrier leaves the operation in flight, and other waves go on behind it"
+)
+
+READ |= {
+    ("fmha_v3_bwd", "register", "s_load_dword", "s_load_dword"): (
+        "harmless",
+        "the same address is loaded twice into the same register",
+    ),
+    ("fmha_v3_fwd", "lds-waves", "ds_read_b64_tr_b8", "buffer_load_dwordx4"): ("true", _LOOSE),
+    ("fmha_v3_fwd", "register", "ds_read_b64_tr_b8", "v_mfma_f32_32x32x64_f8f6f4"): (
+        "true",
+        "`lgkmcnt(8)` in front of the product leaves the eight youngest, which it reads, in flight",
+    ),
+    ("i8gemm", "lds-waves", "ds_read_b64", "ds_write_b128"): ("true", _READ_THEN_WRITE),
+    ("mla", "lds", "ds_read_b128", "buffer_load_dwordx4"): (
+        "true",
+        "nothing waits for the reads before the wave's own LDS-DMA into the same bytes",
+    ),
+    ("mla", "lds", "ds_read_b64_tr_b16", "buffer_load_dwordx4"): ("true", _LOOSE),
+    ("mla", "lds", "ds_read_b64_tr_b8", "global_load_lds_dwordx4"): ("true", _LOOSE),
+    ("mla", "lds-waves", "buffer_load_dword", "buffer_load_dword"): ("true", _TAIL),
+    ("mla", "lds-waves", "buffer_load_dwordx4", "buffer_load_dwordx4"): ("true", _TAIL),
+    ("mla", "lds-waves", "buffer_load_dwordx4", "ds_read_b64_tr_b16"): (
+        "true",
+        "the load is waited for behind the barrier, and other waves' bytes of it are read",
+    ),
+    ("mla", "lds-waves", "ds_read_b32", "ds_write_b32"): ("true", _READ_THEN_WRITE),
+    ("mla", "lds-waves", "ds_read_b64", "ds_write_b32"): ("true", _READ_THEN_WRITE),
+    ("mla", "lds-waves", "ds_read_b64_tr_b16", "buffer_load_dwordx4"): ("true", _LOOSE),
+    ("mla", "lds-waves", "ds_read_b64_tr_b8", "global_load_lds_dwordx4"): ("true", _LOOSE),
+    ("mla", "lds-waves", "ds_write_b128", "ds_write_b32"): (
+        "true",
+        "written twice with waits and no barrier between: which wave's data stay is open",
+    ),
+    ("mla", "lds-waves", "ds_write_b32", "ds_read_b128"): ("true", _LOOSE),
+    ("mla", "register", "ds_read_b128", "v_mfma_f32_16x16x32_fp8_fp8"): ("true", _NO_LGKM),
+    ("mla_v4", "register", "buffer_load_dword", "v_mov_b32"): ("true", _OFF_BY_ONE),
+}
+
 WORST: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "gfx942/fmha_v3_bwd/bwd_hd192_dq_convert_fp16_group: stored before it is read",
