@@ -148,6 +148,19 @@ READ |= {
     ("mla_v4", "register", "buffer_load_dword", "v_mov_b32"): ("true", _OFF_BY_ONE),
 }
 
+_COUNTS = "every `vmcnt` on the way leaves more entries than were issued behind the load"
+
+READ |= {
+    ("fmha_v3_fwd", "lds-waves", "ds_read_b128", "buffer_load_dwordx4"): ("true", _READ_THEN_DMA),
+    ("fmha_v3_fwd", "lds-waves", "ds_read_b64_tr_b16", "buffer_load_dwordx4"): ("true", _LOOSE),
+    ("fmoe", "register", "buffer_load_dword", "v_mul_f32"): ("true", _COUNTS),
+    ("fmoe", "register", "buffer_load_dwordx4", "v_lshlrev_b32"): ("true", _COUNTS),
+    ("fmoe", "register", "buffer_load_dwordx4", "v_mfma_f32_16x16x32_fp8_fp8"): ("true", _COUNTS),
+    ("mla", "lds", "ds_read_b128", "global_load_lds_dwordx4"): ("true", _LOOSE),
+    ("mla", "lds-waves", "ds_read_b32", "ds_write_b64"): ("true", _READ_THEN_WRITE),
+    ("single files", "lds-waves", "ds_read_b32", "ds_write_b64"): ("true", _READ_THEN_WRITE),
+}
+
 WORST: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "gfx942/fmha_v3_bwd/bwd_hd192_dq_convert_fp16_group: stored before it is read",
