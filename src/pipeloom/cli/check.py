@@ -27,8 +27,8 @@ from pipeloom.show.check_text import render_check
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.report_text import render_reports
 
-SIMULATED = 200_000
-"""Instructions of all waves that are simulated unless told otherwise: 1.5 s or so."""
+SIMULATED = 120_000
+"""Instructions of all waves that are simulated unless told otherwise: 1 s or so."""
 MOST_SECONDS, MOST_MEGABYTES = 600, 8192
 """Processor time and memory that one kernel may take unless told otherwise."""
 
