@@ -219,6 +219,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),
     "drive.limiting": ("errors", "checks", "files"),
+    "drive.in_processes": (),
     "drive.margins": (
         *("errors", "machine", "machine_code", "program"),
         *("judge.check", "judge.emulate", "judge.simulate", "judge.verify", "judge.happens_before"),
@@ -230,11 +231,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.code_objects": ("errors", "files", "machine.elf"),
     "drive.scanning": (
         *("errors", "checks", "judge.emulate", "judge.scan", "write"),
-        *("drive.code_objects", "drive.kernel_files", "drive.limiting"),
+        *("drive.code_objects", "drive.in_processes", "drive.kernel_files", "drive.limiting"),
     ),
     "drive.checking_many": (
         *("errors", "checks", "files", "machine_code", "reports"),
-        *("drive.checking", "drive.kernel_files", "drive.store"),
+        *("drive.checking", "drive.in_processes", "drive.kernel_files", "drive.store"),
     ),
     "drive.witnessing": (
         *("errors", "judge.check", "judge.emulate", "write"),

@@ -9,17 +9,15 @@ of both files, so that a run that was stopped goes on where it was; what a limit
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pipeloom.checks import check_int
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, check
+from pipeloom.drive.in_processes import in_processes
 from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.drive.store import Store, version
 from pipeloom.errors import ScheduleError, SpecError
@@ -128,7 +126,7 @@ def check_many(
     check_int("check", "jobs", workers, 1)
     found: list[KernelReport] = []
     judged = (
-        _in_processes(jobs, workers, store)
+        in_processes(partial(check_file, store=store), jobs, workers, _died)
         if workers > 1 and len(jobs) > 1
         else (check_file(job, store) for job in jobs)
     )
@@ -139,22 +137,5 @@ def check_many(
     return tuple(found)
 
 
-def _in_processes(
-    jobs: Sequence[CheckJob], workers: int, store: Store | None
-) -> Iterator[KernelReport]:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, initializer=_deaf)
-    try:
-        futures = [pool.submit(check_file, job, store) for job in jobs]
-        for job, future in zip(jobs, futures, strict=True):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                yield unjudged(job.file, "the process that judged it has died")
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _deaf() -> None:
-    """In a worker: the parent hears Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _died(job: CheckJob) -> KernelReport:
+    return unjudged(job.file, "the process that judged it has died")

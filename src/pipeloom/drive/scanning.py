@@ -9,17 +9,15 @@ at the same place on every machine, seconds of a core and memory where they are 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pipeloom.checks import check_int
 from pipeloom.drive.code_objects import FoundCode, code_objects, files_of
+from pipeloom.drive.in_processes import in_processes
 from pipeloom.drive.kernel_files import KernelFile, assembled
 from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.errors import ScheduleError
@@ -81,7 +79,7 @@ def scan(
     tell = progress or (lambda text, done, total: None)
     found: list[KernelScan] = []
     scanned = (
-        _in_processes(files, jobs, seconds, megabytes)
+        in_processes(partial(scan_file, seconds=seconds, megabytes=megabytes), files, jobs, _died)
         if jobs > 1
         else (scan_file(one, seconds, megabytes) for one in files)
     )
@@ -91,26 +89,8 @@ def scan(
     return ScanReport(tuple(found))
 
 
-def _in_processes(
-    files: Sequence[str], jobs: int, seconds: int, megabytes: int
-) -> Iterator[list[KernelScan]]:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_leave_signals)
-    futures: list[Future[list[KernelScan]]] = []
-    try:
-        futures = [pool.submit(scan_file, path, seconds, megabytes) for path in files]
-        for path, future in zip(files, futures, strict=True):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                yield [KernelScan(path, "", "", reason="the process that scanned it has died")]
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _leave_signals() -> None:
-    """In a new process: the parent hears Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _died(path: str) -> list[KernelScan]:
+    return [KernelScan(path, "", "", reason="the process that scanned it has died")]
 
 
 def scan_file(path: str, seconds: int = SECONDS, megabytes: int = MEGABYTES) -> list[KernelScan]:

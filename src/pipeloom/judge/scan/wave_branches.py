@@ -21,6 +21,12 @@ _EXEC, _VCC, _SCC = register_bits(EXEC, 2), register_bits(VCC, 2), 1 << SCC
 _READ_BY = {"scc": _SCC, "vcc": _VCC, "exe": _EXEC}
 _READS_SCC = ("s_cselect", "s_addc", "s_subb", "s_cmov")
 _SCALAR = ("SOP1", "SOP2", "SOPC", "SOPK")
+_KEEPS_SCC = (
+    *("s_mov", "s_cmov", "s_cselect", "s_mul", "s_pack", "s_bfm", "s_ff", "s_flbit", "s_sext"),
+    *("s_bitset", "s_bitreplicate", "s_brev", "s_getreg", "s_setreg", "s_getpc", "s_setpc"),
+    *("s_swappc", "s_call", "s_rfe", "s_set_gpr_idx"),
+)
+"""All others write it (AMD Instinct MI300 ISA, sections 5.5 and 12.1 to 12.3)."""
 _ROUNDS = 4
 
 
@@ -166,7 +172,7 @@ def _advance(step: ScanStep, differs: int, loaded: bool) -> int:
     reads, writes = step.reads, step.writes
     if scalar:
         reads |= _SCC if name.startswith(_READS_SCC) else 0
-        writes |= _SCC
+        writes |= 0 if name.startswith(_KEEPS_SCC) else _SCC
     elif encoding.startswith("VO") and loaded:
         # Which lanes are on may hang on the thread: nothing that a kernel's author would branch on.
         reads |= _EXEC

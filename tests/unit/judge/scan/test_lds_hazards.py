@@ -178,6 +178,10 @@ def test_a_branch_on_the_wave_parts_the_waves(scanned: Scan) -> None:
 def test_a_barrier_that_only_some_waves_come_to(scanned: Scan) -> None:
     scan = scanned(PARTED.format(then="s_barrier"))
     assert _found(scan, ScanKind.BARRIER) == [("barrier", False)]
+    # What leaves SCC alone does not make the branch another.
+    between = PARTED.replace("s_cmp_eq_u32 s12, 0", "s_cmp_eq_u32 s12, 0\n  s_mov_b32 s13, 0")
+    scan = scanned(between.format(then="s_barrier"))
+    assert _found(scan, ScanKind.BARRIER) == [("barrier", False)]
     uniform = PARTED.replace("s_cmp_eq_u32 s12, 0", "s_cmp_eq_u32 s4, 0").format(then="s_barrier")
     assert _found(scanned(uniform), ScanKind.BARRIER) == []
 
