@@ -138,9 +138,12 @@ def _kinds(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Definite findings, as read"
     yield ""
     yield (
-        "One row for each family and pair of instructions; one finding of each was read in the "
-        "disassembly. *True*: nothing but latency orders the two, under the memory model "
-        "(docs/memory-model.md). Whether it goes wrong on a GPU has not been tried."
+        "One row for each family and pair of instructions. Of each, one finding was looked at in "
+        "the "
+        "disassembly: the waits and barriers between the two instructions, and which instruction "
+        "comes round a loop. The other findings of the row were not, and which bytes of LDS two "
+        "waves share is the scan's own computation. *True*: nothing but latency orders the two, "
+        "under the memory model (docs/memory-model.md). Nothing was tried on a GPU."
     )
     yield ""
     yield "| family | kind | first | second | findings | files | read | what was seen |"
@@ -162,7 +165,8 @@ def _kinds(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {' | '.join(key)} | {len(files)} | {len(set(files))} | {verdict} | {seen} |"
     yield ""
     yield (
-        f"{_listed(totals)}. Beside them {states} definite `wait-states`: two instructions in "
+        f"Findings in rows by what was seen of one: {_listed(totals)}. Beside them {states} "
+        f"definite `wait-states`: two instructions in "
         f"straight code "
         "with fewer between them than CDNA3 and CDNA4 ask for. That is what the rule says, so "
         "they are true by "

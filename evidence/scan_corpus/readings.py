@@ -44,7 +44,6 @@ READ: dict[Kind, tuple[str, str]] = {
     ("pa", "register", "ds_read_b64", "v_mfma_i32_16x16x32_i8"): ("true", _NO_LGKM),
     ("fmoe", "register", "ds_read_b32", "global_atomic_pk_add_bf16"): ("true", _NO_LGKM),
     ("fmoe", "register", "ds_read_b32", "global_atomic_pk_add_f16"): ("true", _NO_LGKM),
-    ("fmoe", "register", "ds_read_b32", "global_atomic_add_f32"): ("true", _NO_LGKM),
     ("fmoe", "register", "buffer_load_dword", "v_lshrrev_b32"): (
         "true",
         "a temporary is written to a register for which a load is in flight; `check` says the same",
@@ -159,6 +158,14 @@ READ |= {
     ("mla", "lds", "ds_read_b128", "global_load_lds_dwordx4"): ("true", _LOOSE),
     ("mla", "lds-waves", "ds_read_b32", "ds_write_b64"): ("true", _READ_THEN_WRITE),
     ("single files", "lds-waves", "ds_read_b32", "ds_write_b64"): ("true", _READ_THEN_WRITE),
+}
+
+READ |= {
+    ("single files", "register", "ds_read_b32", "global_atomic_pk_add_bf16"): ("true", _NO_LGKM),
+    ("single files", "register", "buffer_load_dword", "v_lshrrev_b32"): (
+        "true",
+        "no wait at all stands between the load and the temporary that overwrites its register",
+    ),
 }
 
 WORST: tuple[tuple[str, tuple[str, ...], str], ...] = (
