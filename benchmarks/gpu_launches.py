@@ -1,6 +1,6 @@
 """Launches of every family of kernels through HIP, each compared with NumPy.
 
-    python -m benchmarks.gpu_launches [--count 200] [--seed 0] [--real]
+    python -m benchmarks.gpu_launches [--count 200] [--seed 0] [--real] [--only slices]
 
 Sizes, strides, batches, seeds and devices are drawn. HIP is the stand-in of the tests, whose
 launches run in the emulator; with ``--real`` it is the one of this machine, on every GPU that there
@@ -107,7 +107,9 @@ def program(name: str, draw: Draw, device: int, arch: str) -> Trial:
     """A schedule, a loop of one's own or attention, of drawn sizes and strides."""
     kernel, ops = emitted(name, arch)
     launch = kernel.launch
-    sizes = {dim: draw.randint(1, 2 * tile) for dim, tile in launch.tiles.items()}
+    whole = launch.multiples
+    drawn = {dim: draw.randint(1, 2 * tile) for dim, tile in launch.tiles.items()}
+    sizes = {dim: -(-n // whole.get(dim, 1)) * whole.get(dim, 1) for dim, n in drawn.items()}
     sizes |= {dim: launch.tiles[dim] for dim in launch.meaning.uncut}
     batch = launch.meaning.batch
     sizes |= {**dict.fromkeys(batch, 1), **({draw.choice(batch): 2} if batch else {})}
@@ -135,14 +137,14 @@ PROGRAMS = (
 )
 
 
-def cases(draw: Draw, hip: Hip) -> Iterator[tuple[str, Callable[[], Trial]]]:
+def cases(draw: Draw, hip: Hip, only: str = "") -> Iterator[tuple[str, Callable[[], Trial]]]:
     """Families in turn, without end, each on a device that it can be written for."""
     chips = {gpu.index: gpu.arch for gpu in hip.gpus() if gpu.arch in ("gfx942", "gfx950")}
-    families = [*PRODUCTS, *PROGRAMS]
+    families = [name for name in (*PRODUCTS, *PROGRAMS) if only in name]
     while True:
         for name in families:
-            only = name.startswith(("mx", "single")) or "bf8" in name
-            fitting = [index for index, arch in chips.items() if not only or arch == "gfx950"]
+            newer = name.startswith(("mx", "single")) or "bf8" in name
+            fitting = [index for index, arch in chips.items() if not newer or arch == "gfx950"]
             if not fitting:
                 continue
             device = draw.choice(fitting)
@@ -168,12 +170,13 @@ def main(command: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--real", action="store_true", help="the HIP of this machine")
+    parser.add_argument("--only", default="", help="families whose names have this")
     given = parser.parse_args(command)
     right: Counter[str] = Counter()
     wrong: list[str] = []
     begin = time.process_time()
     with some_hip(given.real) as hip:
-        families = cases(Draw(given.seed), hip)
+        families = cases(Draw(given.seed), hip, given.only)
         for number in range(given.count):
             name, run = next(families)
             try:
