@@ -70,8 +70,8 @@ def page(drawn: Mapping[int, Sequence[Mutant]], record: Record, made: str) -> st
         f" change from {', '.join(f'`{p}`' for p in PACKAGES)}; each is tried with the tests that"
         " run its line. *killed*: one of them fails, or a limit of time or memory is reached;"
         " *equivalent*: no test could tell it from the original, for the reason given below;"
-        " *left*: no test noticed it. A run without `--again` keeps earlier kills, which"
-        " may be some commits older; every test that killed passes on this one, unchanged.",
+        " *left*: none of the tests tried noticed it. A run without `--again` keeps earlier kills,"
+        " which may be some commits older; every test that killed passes on this one, unchanged.",
         "",
     ]
     known = reasons()
