@@ -168,7 +168,7 @@ class KernelContract:
                     )
         counts = {one.batches for one in laid.values() if one.batch_stride or one.batches != 1}
         wide = {one.batches for one in laid.values() if len(one.rule.dims) > 1}
-        if len(counts) > 1 or (counts and wide > counts):
+        if len(counts) > 1 or (counts and wide - counts):
             raise DeviceError(
                 "batches differ: "
                 + ", ".join(f"{name} {one.batches}" for name, one in laid.items()),

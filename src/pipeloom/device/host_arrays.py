@@ -28,7 +28,8 @@ def launch_copied(
     if not on_host:
         kernel(stream=stream, **given)
         return {}
-    queue = stream_handle(stream, kernel.device, False)
+    torch = any(hasattr(given[name], "data_ptr") for name in views)
+    queue = stream_handle(stream, kernel.device, torch)
     with ExitStack() as stack, kernel.hip.on(kernel.device):
         there: dict[tuple[int, int], DeviceArray] = {}
         placed: dict[str, DeviceArray] = {}

@@ -181,13 +181,15 @@ class PreparedKernel:
             before = _current(hip)
             if before != device:
                 hip.call("hipSetDevice", device)
-            for one in ready:
-                hip.launched.append((device, one.name))
-                code = launch(one.function, *one.arguments, on, None, one.extra)
-                if code:
-                    hip.fail("hipModuleLaunchKernel", code)
-            if before != device:
-                hip.library.hipSetDevice(before)
+            try:
+                for one in ready:
+                    hip.launched.append((device, one.name))
+                    code = launch(one.function, *one.arguments, on, None, one.extra)
+                    if code:
+                        hip.fail("hipModuleLaunchKernel", code)
+            finally:
+                if before != device:
+                    hip.library.hipSetDevice(before)
             assert keep
 
         return again
@@ -214,7 +216,7 @@ class PreparedKernel:
         torch = False
         for name, value in given.items():
             if name not in self.rules:
-                key.append((name, value))
+                key.append((name, value if type(value) is float else self._number(name, value)))
                 continue
             view = getattr(value, "view", None)
             if type(view) is TensorView:
@@ -228,13 +230,16 @@ class PreparedKernel:
                 address, shape = view.address, view.layout
             addresses[name] = address
             key.append((name, shape, address & _RESIDUE if address else -1))
-        try:
-            found = tuple(key)
-            hash(found)
-        except TypeError as error:
-            names = [n for n, v in given.items() if n not in self.rules and not _hashable(v)]
-            raise self._unknown(names[0], given[names[0]]) from error
-        return found, addresses, stream_handle(stream, self.device, torch)
+        return tuple(key), addresses, stream_handle(stream, self.device, torch)
+
+    def _number(self, name: str, value: Any) -> float:
+        """A scalar by its value: the object may be changed in place until the next launch."""
+        if name in self.scalars and not isinstance(value, bool | str):
+            try:
+                return float(value)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise self._unknown(name, value) from error
+        raise self._unknown(name, value)
 
     def _plan(self, key: Any, given: Mapping[str, Any]) -> tuple[LaunchPlan, tuple[_Ready, ...]]:
         views, numbers = {}, {}
@@ -242,10 +247,8 @@ class PreparedKernel:
             if name in self.rules:
                 views[name] = view_of(value, name)
                 self._check_device(name, views[name])
-            elif name in self.scalars:
-                numbers[name] = value
             else:
-                raise self._unknown(name, value)
+                numbers[name] = value
         plan = planned(self.record, views, numbers)
         found = plan, self._ready(plan)
         if len(self._plans) >= MOST_PLANS:
@@ -338,11 +341,3 @@ def stream_handle(given: Any, device: int, torch: bool) -> int:
             field="stream",
         )
     return given
-
-
-def _hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

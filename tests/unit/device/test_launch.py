@@ -12,6 +12,7 @@ import pytest
 import pipeloom as pl
 from pipeloom.declare.gemm_problem import Finish
 from pipeloom.device.hip import Hip
+from pipeloom.device.host_arrays import launch_copied
 from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
 
 Array = npt.NDArray[Any]
@@ -73,6 +74,24 @@ def test_batches_scales_and_strides(hip: Hip) -> None:
     expected = 2 * (a @ b.transpose(0, 2, 1)) + 0.5 * c + bias
     np.testing.assert_array_equal(out[:, :, :40], bf16(expected))
     assert (out[:, :, 40:] == 0x1234).all()
+
+
+def test_a_number_that_is_changed_in_place(hip: Hip) -> None:
+    """As a tensor without dimensions is: the second launch takes what it is then."""
+
+    class Number:
+        value = 2.0
+
+        def __float__(self) -> float:
+            return self.value
+
+    a, b = whole((33, 80), 5), whole((40, 80), 6)
+    kernel, alpha = pl.prepare(product(finish=Finish(alpha=True))), Number()
+    for value in (2.0, 3.0):
+        alpha.value = value
+        out = np.zeros((33, 40), np.uint16)
+        launch_copied(kernel, {"A": bf16(a), "B": bf16(b), "out": out, "alpha": alpha})
+        np.testing.assert_array_equal(out, bf16(value * (a @ b.T)))
 
 
 def test_attention_by_query_heads(hip: Hip) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from dataclasses import dataclass, replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,10 @@ import numpy.typing as npt
 import pytest
 
 import pipeloom as pl
+from pipeloom.declare.gemm_problem import Finish
 from pipeloom.device.device_memory import DeviceArray
 from pipeloom.device.hip import Hip
+from pipeloom.device.host_arrays import launch_copied
 from pipeloom.device.images import KernelImage
 from pipeloom.device.prepared_kernel import stream_handle
 from pipeloom.device.tensors import view_of
@@ -30,6 +33,12 @@ def image() -> KernelImage:
     """A product of whole trips: K is 320 + i * 320."""
     spec = GemmSpec(BM=32, BN=32, BK=64, waves_m=2, waves_n=2, search=False, any_k=False)
     return image_of(gemm_kernel(spec))
+
+
+@cache
+def scaled() -> KernelImage:
+    spec = GemmSpec(BM=32, BN=32, BK=64, waves_m=2, waves_n=2, search=False)
+    return image_of(gemm_kernel(replace(spec, finish=Finish(alpha=True))))
 
 
 def arrays(**others: Any) -> dict[str, Any]:
@@ -54,6 +63,14 @@ def at(address: int, shape: tuple[int, ...]) -> Any:
     """Something on device 0 that says it lies at an address."""
     described = {"shape": shape, "typestr": "<u2", "data": (address, False), "version": 3}
     return SimpleNamespace(__cuda_array_interface__=described)
+
+
+@dataclass(frozen=True)
+class Place:
+    """As PyTorch's devices are."""
+
+    type: str
+    index: int
 
 
 def frozen(array: Array) -> Array:
@@ -101,6 +118,34 @@ def test_wrong_sizes(hip: Hip) -> None:
 def test_a_batch_too_many(hip: Hip) -> None:
     with pytest.raises(pl.DeviceError, match="dimensions"):
         pl.launch(image(), **arrays(A=np.zeros((2, M, K), np.uint16)))
+
+
+def test_batches_of_a_bias_alone(hip: Hip) -> None:
+    """Four groups of workgroups would all write the one output."""
+    spec = GemmSpec(BM=32, BN=32, BK=64, waves_m=2, waves_n=2, search=False, batched=True)
+    made = gemm_kernel(replace(spec, finish=Finish(bias=True)))
+    with pytest.raises(pl.DeviceError, match=r"batches differ: A 1.*bias 4"):
+        pl.launch(made, **arrays(bias=np.zeros((4, N), np.float32)))
+
+
+@pytest.mark.parametrize("value", [True, "2", None, [1], np.zeros(2), 1j])
+def test_what_is_no_number(hip: Hip, value: object) -> None:
+    kernel = pl.prepare(scaled())
+    told = {n: DeviceArray(hip, 0, view_of(a, n)) for n, a in arrays().items()}
+    with pytest.raises(pl.DeviceError, match="which is no number") as raised:
+        kernel(**told, alpha=value)
+    assert raised.value.field == "alpha"
+
+
+def test_a_failing_launch_leaves_the_current_device(
+    hip: Hip, monkeypatch: pytest.MonkeyPatch, there: dict[str, DeviceArray]
+) -> None:
+    again = pl.prepare(image()).bind(**there)
+    monkeypatch.setenv("PIPELOOM_STANDIN_FAIL", "hipModuleLaunchKernel=719")
+    with hip.on(2):
+        with pytest.raises(pl.DeviceError, match="719"):
+            again()
+        assert hip.number("hipGetDevice") == 2
 
 
 def test_the_wrong_chip_and_device(hip: Hip, there: dict[str, DeviceArray]) -> None:
@@ -225,6 +270,38 @@ def test_the_current_stream_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) 
     assert stream_handle(None, 2, torch=True) == 0x5000
     assert stream_handle(None, 2, torch=False) == 0
     assert asked == [2]
+
+
+def test_tensors_there_with_an_output_on_the_host(
+    hip: Hip, there: dict[str, DeviceArray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What made them may still be under way on PyTorch's current stream: the kernel goes there."""
+
+    def tensor(name: str, shape: tuple[int, int]) -> SimpleNamespace:
+        return SimpleNamespace(
+            data_ptr=lambda: there[name].address,
+            shape=shape,
+            stride=lambda: (shape[1], 1),
+            dtype="torch.uint16",
+            device=Place("cuda", 0),
+        )
+
+    with hip.on(0):
+        side = hip.handle("hipStreamCreateWithFlags", 1)
+    current = SimpleNamespace(cuda_stream=side)
+    cuda = SimpleNamespace(is_available=lambda: True, current_stream=lambda device: current)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    waited: list[Any] = []
+    call = hip.call
+
+    def watched(name: str, *arguments: Any) -> Any:
+        waited.extend(arguments if name == "hipStreamSynchronize" else ())
+        return call(name, *arguments)
+
+    monkeypatch.setattr(hip, "call", watched)
+    given = {"A": tensor("A", (M, K)), "B": tensor("B", (N, K))}
+    launch_copied(pl.prepare(image()), {**given, "out": arrays()["out"]})
+    assert waited == [side]
 
 
 def test_an_op_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
