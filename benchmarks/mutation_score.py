@@ -32,6 +32,7 @@ from evidence.evidence_page import Table, cell, commit, write_page
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "pipeloom"
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
+RECORD = Path(__file__).parent / "mutation" / "fates.json"
 
 Record = dict[str, tuple[str, str]]
 """For the key of a mutant: its fate, and the test that failed."""
@@ -156,12 +157,13 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--measure", action="store_true", help="run the suite with coverage first")
     parser.add_argument("--again", action="store_true", help="try also those known to be killed")
+    parser.add_argument("--record", type=Path, default=RECORD, help="what became of each so far")
     parser.add_argument("--output", type=Path, help="write the ledger here")
     args = parser.parse_args()
     reached = args.work / "reach.json"
     if args.measure or not reached.exists():
         measure(ROOT, reached, args.workers)
-    recorded = args.work / "fates.json"
+    recorded: Path = args.record
     record: Record = json.loads(recorded.read_text("utf-8")) if recorded.exists() else {}
     drawn = {seed: draw(PACKAGE, args.count, seed) for seed in args.seed}
     alive = {m.key: m for mutants in drawn.values() for m in mutants}
