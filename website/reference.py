@@ -98,10 +98,12 @@ TOPICS = (
         (
             "drive.checking",
             "drive.correcting",
+            "drive.scanning",
             "drive.triton_kernels",
             "drive.triton_gate",
             "judge.check",
             "judge.emulate",
+            "judge.scan",
         ),
     ),
     Topic(

@@ -20,6 +20,7 @@ from .declare import (
 from .device.hip_errors import DeviceError as DeviceError
 from .device.prepared_kernel import PreparedKernel as PreparedKernel
 from .drive.checking import Checked as Checked, check as check
+from .drive.scanning import ScanReport as ScanReport, scan as scan
 from .drive.comparing import CompareJob as CompareJob, compare as compare
 from .drive.correcting import Corrected as Corrected, correct as correct
 from .drive.certifying import Derived as Derived
@@ -57,6 +58,7 @@ from .errors import (
 from .judge.check.verdict import CheckStatus as CheckStatus, CheckVerdict as CheckVerdict
 from .judge.emulate import load_code_object as load_code_object, run_kernel as run_kernel
 from .judge.execute import Outcome as Outcome
+from .judge.scan import KernelScan as KernelScan, ScanFinding as ScanFinding, ScanKind as ScanKind
 from .judge.simulate import Trace as Trace, simulate_stream as simulate_stream
 from .judge.verify import Status as Status, Verdict as Verdict
 from .machine_code import simulate_emitted as simulate_emitted

@@ -93,7 +93,11 @@ class KernelScan:
     """Why the kernel was not judged; empty where it was."""
 
     def defects(self, definite: bool) -> tuple[ScanFinding, ...]:
-        """Findings that can make results wrong, the definite or the possible ones."""
+        """Findings that can make results wrong, the definite or the possible ones.
+
+        Args:
+            definite: Whether those that every run meets, or those that some run may.
+        """
         return tuple(f for f in self.findings if f.kind.is_defect and f.definite == definite)
 
     def to_dict(self) -> dict[str, Any]:
