@@ -12,8 +12,8 @@ from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, say
 from pipeloom.cli.source_options import SHAPE, source, sync
 from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.device.images import record_path
 from pipeloom.drive.emitting import Emission, EmitJob, emit
-from pipeloom.drive.recorded_kernels import record_path
 from pipeloom.drive.witnessing import emitted_witness
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.files import write_file, write_files

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .contracts import FORMAT
 from .hip_errors import DeviceError
 
 PROVED = "PROVED"
@@ -57,29 +58,52 @@ class KernelImage:
         """
         first = Path(path)
         if record is None:
-            record = _record(first)
-        codes = {str(record["kernel"]): _bytes(first)}
-        parts = [record.get("then"), *dict(record.get("before") or {}).values()]
-        for part in parts:
-            if isinstance(part, Mapping):
-                codes[str(part["kernel"])] = _bytes(first.with_name(Path(part["file"]).name))
-        return cls(record, codes)
+            place = record_path(first)
+            record = read_record(place)
+            if record is None:
+                raise DeviceError(
+                    f"no record beside {first} says how to launch it ({place.name})",
+                    hint="pipeloom emit SOURCE -o K.hsaco writes one; of others' kernels pass a "
+                    f"launch file: pipeloom check {first} --template writes it",
+                    field="record",
+                )
+        return cls(record, {name: _bytes(file) for name, file in _codes(first, record).items()})
 
 
-def _record(code: Path) -> Mapping[str, Any]:
-    for place in (code.with_suffix(".launch.json"), code.with_suffix(".json")):
-        try:
-            found = json.loads(place.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(found, dict) and "arguments" in found and "kernel" in found:
-            return found
-    raise DeviceError(
-        f"no record beside {code} says how to launch it ({code.stem}.json)",
-        hint="pipeloom emit SOURCE -o K.hsaco writes one; of others' kernels pass a launch file: "
-        f"pipeloom check {code} --template writes it",
-        field="record",
-    )
+def record_path(code: str | Path) -> Path:
+    """Where the record of a code object lies, or goes: ``k.json``, unless that is another file.
+
+    Then it is ``k.launch.json``: a schedule may have the name of the kernel that is made of it.
+    """
+    usual, other = (Path(code).with_suffix(end) for end in (".json", ".launch.json"))
+    taken = usual.is_file() or (other.is_file() and read_record(other) is not None)
+    return other if taken and read_record(usual) is None else usual
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """The launch record in a file; None where there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+
+
+def image_files(code: str | Path) -> tuple[Path, ...]:
+    """Everything that ``KernelImage.read`` reads: the code object, its record, what that names."""
+    first, place = Path(code), record_path(code)
+    record = read_record(place)
+    return (first,) if record is None else (place, *_codes(first, record).values())
+
+
+def _codes(first: Path, record: Mapping[str, Any]) -> dict[str, Path]:
+    """The file of every kernel, by symbol."""
+    parts = [record.get("then"), *dict(record.get("before") or {}).values()]
+    beside = [part for part in parts if isinstance(part, Mapping)]
+    return {
+        str(record["kernel"]): first,
+        **{str(one["kernel"]): first.with_name(Path(one["file"]).name) for one in beside},
+    }
 
 
 def _bytes(path: Path) -> bytes:

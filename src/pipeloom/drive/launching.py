@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -23,7 +22,7 @@ from pipeloom.device.fixed_launches import FIXED
 from pipeloom.device.hip import Hip
 from pipeloom.device.hip_errors import DeviceError
 from pipeloom.device.host_arrays import launch_copied
-from pipeloom.device.images import KernelImage
+from pipeloom.device.images import KernelImage, image_files
 from pipeloom.device.laid_arrays import output_shapes
 from pipeloom.device.prepared_kernel import PreparedKernel
 from pipeloom.device.tensors import view_of
@@ -184,9 +183,8 @@ def _key(kernel: Launched, device: int, how: LaunchSpec | None) -> tuple[Any, ..
     if isinstance(kernel, EmittedKernel):
         return device, kernel.name, kernel.text
     if _is_code(kernel):
-        path = Path(fspath(kernel))
-        times = [p.stat().st_mtime_ns for p in (path, path.with_suffix(".json")) if p.exists()]
-        return device, str(path.absolute()), *times, how
+        files = [file for file in image_files(fspath(kernel)) if file.is_file()]
+        return device, how, *((str(file.absolute()), file.read_bytes()) for file in files)
     return None
 
 

@@ -7,28 +7,20 @@ compared with is what it means.
 
 from __future__ import annotations
 
-import json
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pipeloom.drive.sources import Source, is_launch_record
+from pipeloom.device.images import read_record, record_path
+from pipeloom.drive.sources import Source
 from pipeloom.errors import SpecError
-from pipeloom.files import read_file, read_text
+from pipeloom.files import read_file
 from pipeloom.machine.target import Target
 
 SOURCE = ("tile", "sync", "reorder", "waves", "k_tiles")
 KERNEL = {"target": "arch", "dtype": "dtype"}
 """What a record says of the job and is asked of a source."""
 JOB = ("out_dtype", "allow_timing", "k", "timed")
-
-
-def record_path(code: str | Path) -> Path:
-    """Where the record of a code object goes: ``k.json``, or ``k.launch.json`` beside another."""
-    path = Path(code).with_suffix(".json")
-    if path.is_file() and _record(path) is None:
-        return Path(code).with_suffix(".launch.json")
-    return path
 
 
 def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
@@ -45,16 +37,10 @@ def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
     }
 
 
-def launch_record_of(code: str | Path) -> dict[str, Any] | None:
-    """The record beside a code object; None where there is none."""
-    place = record_path(code)
-    return _record(place) if place.is_file() else None
-
-
 def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
     """The source and the job that a code object was made from, and its bytes."""
     place = record_path(code)
-    record = launch_record_of(code)
+    record = read_record(place)
     made = None if record is None else record.get("made_from")
     try:
         data = read_file(code)
@@ -82,11 +68,3 @@ def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
             f"others' kernels: pipeloom check {code} --template writes a launch file",
             field="source",
         ) from error
-
-
-def _record(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(read_text(path))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) and is_launch_record(found) else None

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeloom.checks import check_int
-from pipeloom.device.images import KernelImage
+from pipeloom.device.images import KernelImage, read_record, record_path
 from pipeloom.drive.gemm import SIZES, Gemm, GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.drive.on_gpu import OnGpu
-from pipeloom.drive.recorded_kernels import launch_record_of
 from pipeloom.drive.run_limits import RunLimits
 from pipeloom.drive.running import Ran, check_memory, check_work, needed_bytes
 from pipeloom.drive.trial import Trial
@@ -40,7 +39,7 @@ class RecordedGemm:
 
 def recorded_gemm(code: str | Path) -> RecordedGemm | None:
     """What a code object of ``gemm`` was made from; None where no record says that it is one."""
-    record = launch_record_of(code)
+    record = read_record(record_path(code))
     made = (record or {}).get("made_from")
     if record is None or not isinstance(made, Mapping) or "gemm" not in made:
         return None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pipeloom import drive
 from pipeloom.checks import check_int, nearest, plain_int
 from pipeloom.declare.gemm_problem import Finish
-from pipeloom.device.images import KernelImage
+from pipeloom.device.images import KernelImage, record_path
 from pipeloom.drive.gemm import SIZES, gemm_kernel, gemm_made_from
 from pipeloom.drive.run_limits import MAX_INSTRUCTIONS, RunLimits
 from pipeloom.drive.store import Store
@@ -122,7 +122,7 @@ class TunedKernel:
             record = {**with_files(self.kernel.record, beside), "predicted": self.tuned.to_dict()}
             record["made_from"] = gemm_made_from(self.tuned.spec, self.sizes)
             text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-            found[first.with_suffix(".json")] = text
+            found[record_path(first)] = text
         return found
 
     def write(self, path: str | PathLike[str]) -> list[Path]:

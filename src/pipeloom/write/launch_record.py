@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from pipeloom.device.contracts import FORMAT
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import NodeKind
 from pipeloom.program.nodes import POSITIVE
@@ -23,7 +24,7 @@ from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
 from pipeloom.write.launch import SIZE_LIMIT, largest_sizes
 
-LAUNCH_FORMAT = "pipeloom-launch-2"
+LAUNCH_FORMAT = FORMAT
 
 
 def launch_record(emitted: EmittedKernel) -> dict[str, Any]:

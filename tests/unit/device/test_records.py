@@ -14,7 +14,10 @@ from benchmarks.gpu_launches import cases
 from pipeloom.device.contracts import FORMAT, KernelContract, block_span, whole_trips
 from pipeloom.device.formulas import value_of
 from pipeloom.device.hip import Hip
-from pipeloom.device.images import KernelImage
+from pipeloom.device.images import KernelImage, image_files, record_path
+from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.launching import image_of
+from pipeloom.tuning.library import with_files
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_records_that_are_none(tmp_path: Path) -> None:
     code.with_suffix(".json").write_text("{")
     with pytest.raises(pl.DeviceError, match="no record beside"):
         KernelImage.read(code)
-    record = {"kernel": "k", "arguments": [], "then": {"kernel": "sum", "file": "k_sum.hsaco"}}
+    record = {"format": FORMAT, "kernel": "k", "then": {"kernel": "sum", "file": "k_sum.hsaco"}}
     code.with_suffix(".json").write_text(json.dumps(record))
     with pytest.raises(pl.DeviceError, match=r"cannot read .*k\.hsaco"):
         KernelImage.read(code)
@@ -64,6 +67,47 @@ def test_records_that_are_none(tmp_path: Path) -> None:
     image = KernelImage.read(code)
     assert dict(image.codes) == {"k": b"code", "sum": b"sum"}
     assert not image.proved
+    assert set(image_files(code)) == set(tmp_path.iterdir())
+
+
+def test_which_file_is_the_record(tmp_path: Path) -> None:
+    """k.json, unless a schedule has that name: one rule for whoever writes or reads."""
+    code, usual, other = (tmp_path / f"k{end}" for end in (".hsaco", ".json", ".launch.json"))
+    code.write_bytes(b"code")
+    assert record_path(code) == usual
+    for place, verdict in ((other, "TIMING"), (usual, "PROVED")):
+        place.write_text(json.dumps({"format": FORMAT, "kernel": "k", "verdict": verdict}))
+        assert record_path(code) == place
+        assert KernelImage.read(code).record["verdict"] == verdict
+        assert image_files(code) == (place, code)
+    usual.write_text('{"schedule": "single_buffer"}')
+    assert record_path(code) == other
+    other.write_text('{"args": []}')
+    assert record_path(code) == other
+    with pytest.raises(pl.DeviceError, match=r"no record beside .*k\.launch\.json"):
+        KernelImage.read(code)
+    assert image_files(code) == (code,)
+
+
+def test_a_kernel_is_read_again_where_any_of_its_files_changed(hip: Hip, tmp_path: Path) -> None:
+    code, sums = tmp_path / "k.hsaco", tmp_path / "k_sum.hsaco"
+    spec = GemmSpec(BM=32, BN=32, BK=64, waves_m=2, waves_n=2, search=False, splits=2)
+    image = image_of(gemm_kernel(spec))
+    main, last = str(image.record["kernel"]), str(image.record["then"]["kernel"])
+    for name, place in ((main, code), (last, sums)):
+        place.write_bytes(image.codes[name])
+    record = tmp_path / "k.launch.json"
+    text = json.dumps(with_files(image.record, {main: Path(code.name), last: Path(sums.name)}))
+    record.write_text(text)
+    first = pl.prepare(code)
+    assert pl.prepare(code) is first
+    record.write_text(text.replace('"PROVED"', '"TIMING"'))
+    with pytest.raises(pl.DeviceError, match="TIMING"):
+        pl.prepare(code)
+    record.write_text(text)
+    sums.write_bytes(b"no code")
+    with pytest.raises(pl.DeviceError):
+        pl.prepare(code)
 
 
 def test_how_far_a_loop_goes() -> None:
