@@ -1,6 +1,6 @@
 """What was measured, and how the model sees the same: cycles of a loop, or of its trip.
 
-    loops = read_measurements("results.json")      # what calibrate --collect wrote
+    loops = read_measurements("results.json")      # loops that somebody measured
     loops[0].measured, loops[0].modelled(GFX950)
 
 A loop given as a stream stands in a file. A thread trace and a kernel that timed itself become a
@@ -109,12 +109,14 @@ def read_measurements(path: str | os.PathLike[str]) -> tuple[MeasuredStream, ...
     except OSError as error:
         raise SpecError(
             f"cannot read the measurements {path}: {error.strerror}",
-            hint="pipeloom calibrate --collect -o FILE.json writes some",
+            hint="pipeloom calibrate --probes lists loops to measure",
             field="measurements",
         ) from error
     except (ValueError, RecursionError) as error:
         raise SpecError(
-            f"{path} is not JSON: {error}", hint="write it with --collect", field="measurements"
+            f"{path} is not JSON: {error}",
+            hint=f'it is an object with "format": {FORMAT!r} and "loops"',
+            field="measurements",
         ) from error
     found = from_plain(MeasuredFile, data, name=f"the measurements {path}")
     if found.format != FORMAT:

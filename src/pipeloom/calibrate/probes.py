@@ -1,7 +1,7 @@
 """Loops that determine most constants: each is little but the one thing that it is about.
 
-A probe is a stream, which the model simulates and ``probe_kernels`` writes as a kernel that times
-itself. Together they run for well under a second on a GPU.
+A probe is a stream, which the model simulates. Nothing here writes one as a kernel: whoever
+measures one on a GPU writes the loop himself.
 """
 
 from __future__ import annotations

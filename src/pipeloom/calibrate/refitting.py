@@ -174,11 +174,18 @@ def calibrate(
     loops: Sequence[Measured], base: Target, ranges: Sequence[Range] = RANGES
 ) -> Calibration:
     """Refit the constants of a chip to what was measured on it."""
-    mine = {loop.id: loop for loop in loops if loop.arch == base.arch}
+    mine: dict[str, Measured] = {}
+    for loop in loops:
+        if loop.arch == base.arch and mine.setdefault(loop.id, loop) is not loop:
+            raise ConfigError(
+                f"two measurements are called {loop.id!r}",
+                hint="give each file once, and each loop an id of its own",
+                field="measurements",
+            )
     if len(mine) < 2:
         raise ConfigError(
             f"{len(mine)} loops of {base.arch} were measured",
-            hint="a refit needs two or more; pipeloom calibrate --collect measures some",
+            hint="a refit needs two or more; pipeloom calibrate --probes lists loops to measure",
             field="measurements",
         )
     return _Refit(mine, base, ranges).result()

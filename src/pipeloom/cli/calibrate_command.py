@@ -8,7 +8,7 @@ from pipeloom.calibrate.probes import PROBES
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import check_ending, print_json
 from pipeloom.cli.usage import UsageError
-from pipeloom.drive.calibrating import Calibrated, CalibrateJob, calibrate_job, collected
+from pipeloom.drive.calibrating import Calibrated, CalibrateJob, calibrate_job, read_measured
 from pipeloom.files import write_file
 from pipeloom.machine.chips import ANY_CHIP, target_for
 
@@ -25,16 +25,17 @@ USAGE = CommandUsage(
             nargs="*",
         ),
         option("--arch --target ARCH", f"the chip that was measured (default {ANY_CHIP})"),
-        option("-o --output FILE.toml", "the chip file; with --collect, the file of measurements"),
+        option("-o --output FILE.toml", "the chip file"),
         option("--name NAME", "what the chip of the file is called", default=""),
         flag(
-            "--collect",
-            "list the loops that determine most constants, and which of them FILE.json has already",
+            "--probes",
+            "list the loops that determine most constants, and which of them the files have "
+            "already; nothing is run",
         ),
         JSON,
     ),
     examples=(
-        "pipeloom calibrate --collect",
+        "pipeloom calibrate --probes",
         "pipeloom calibrate results.json -o mine.toml",
     ),
 )
@@ -42,10 +43,10 @@ USAGE = CommandUsage(
 
 def run(arguments: argparse.Namespace) -> int:
     """Refit and write, or list what to measure."""
-    if arguments.collect:
+    if arguments.probes:
         return _list(arguments)
     if not arguments.measurements:
-        raise UsageError("give measurements, or --collect for what to measure")
+        raise UsageError("give measurements, or --probes for what to measure")
     arch = arguments.arch or ANY_CHIP
     found = calibrate_job(CalibrateJob(tuple(arguments.measurements), arch, arguments.name))
     if arguments.output is not None:
@@ -79,7 +80,7 @@ def _print(found: Calibrated) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     arch = target_for(arguments.arch or ANY_CHIP)
-    have = {} if arguments.output is None else {x.id: x for x in collected(arguments.output)}
+    have = {loop.id: loop for name in arguments.measurements for loop in read_measured(name, arch)}
     rows = [
         {
             "id": probe.id,

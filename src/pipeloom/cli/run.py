@@ -198,34 +198,38 @@ def _print(found: Ran) -> None:
     lines = (found.kernel.name,) if made is None else (made.summary(), *cost_line(made))
     print("\n".join(lines))
     count, wrong = len(found.trials), len(found.wrong)
-    timings = "1 timing" if count == 1 else f"{count} timings"
+    noun = _noun(found.gpu is not None)
+    timings = f"1 {noun}" if count == 1 else f"{count} {noun}s"
     every = timings if count == 1 else f"all {timings}"
     result = f"WRONG in {wrong} of {timings}" if wrong else f"equal to NumPy in {every}"
     shown = " ".join(f"{dim}={size}" for dim, size in found.sizes.items())
     how = f"{found.executed} instructions emulated"
     if found.gpu is not None:
-        result, how = result.replace("timing", "run"), f"on GPU {found.gpu}"
+        how = f"on GPU {found.gpu}"
     print(f"{shown}: {result} ({how})")
     if not found.race_check:
         print("race check off")
     if (timed := getattr(found.trials[-1], "timings", None)) is not None:
         figures = timed.to_dict()
         parts = ", ".join(f"{part} {figures[part]:.0f}" for part in ("prologue", "epilogue"))
+        unit = "instructions of the emulator" if found.gpu is None else "cycles of the shader clock"
         print(
             f"timed: {figures['waves']} waves, {figures['cycles_per_trip']:.0f} per trip, {parts}, "
-            "in instructions of the emulator"
+            f"in {unit}"
         )
     print(found.kernel.resources)
 
 
 def _track(arguments: argparse.Namespace, seeds: Iterable[int]) -> Iterator[int]:
     chosen = list(seeds)
-    doing = "emulating" if arguments.on == "emulator" else "running"
-    with bar(arguments, doing, len(chosen)) as tell:
+    on_gpu = arguments.on == "gpu"
+    noun = _noun(on_gpu)
+    with bar(arguments, "running" if on_gpu else "emulating", len(chosen)) as tell:
         for number, seed in enumerate(chosen, 1):
-            tell(
-                f"{'timing' if doing == 'emulating' else 'run'} {number} of {len(chosen)}",
-                number - 1,
-                len(chosen),
-            )
+            tell(f"{noun} {number} of {len(chosen)}", number - 1, len(chosen))
             yield seed
+
+
+def _noun(on_gpu: bool) -> str:
+    """What a trial is called: the emulator draws a timing for each, a GPU has its own."""
+    return "run" if on_gpu else "timing"

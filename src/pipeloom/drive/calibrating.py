@@ -1,50 +1,43 @@
 """The constants of a chip from what was measured on it: files, thread traces, timed kernels.
 
-    found = calibrate_job(CalibrateJob(("results.json", "trace_folder", "timed.hsaco=records.bin")))
-    found.to_dict(), found.text()
-
-``collect`` measures the probes that a file does not have yet and writes it after each, so that it
-can be stopped and goes on where it was. Who measures is passed in: a GPU, or in tests the model.
+found = calibrate_job(CalibrateJob(("results.json", "trace_folder", "timed.hsaco=records.bin")))
+found.to_dict(), found.text()
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pipeloom.calibrate import (
     Calibration,
-    MeasuredStream,
     Measurement,
     calibrate,
     read_measurements,
 )
-from pipeloom.calibrate.measurements import Measured, measurements_text
-from pipeloom.calibrate.probes import PROBES, ProbeLoop
+from pipeloom.calibrate.measurements import Measured
 from pipeloom.drive.emitting import EmitJob, emit
 from pipeloom.drive.measuring import lay_over_trace
-from pipeloom.drive.recorded_kernels import recorded
+from pipeloom.drive.recorded_kernels import check_remade, recorded
 from pipeloom.errors import SpecError
-from pipeloom.files import read_file, write_file
+from pipeloom.files import read_file
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chip_file import chip_text
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.machine_code import emitted_programs
 from pipeloom.thread_trace.traced_groups import TracedGroup
-from pipeloom.write import EmittedKernel
+from pipeloom.write import EmittedKernel, assemble
 from pipeloom.write.timings import read_timings
 
 TRIPS = 6
-Measure = Callable[[ProbeLoop], float]
-"""Cycles of a trip of a probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrateJob:
-    """What was measured: files of --collect, folders of traces, ``timed.hsaco=records.bin``."""
+    """What was measured: files of loops, folders of traces, ``timed.hsaco=records.bin``."""
 
     measurements: tuple[str, ...]
     arch: str | Target = ANY_CHIP
@@ -114,21 +107,28 @@ def _group_cycles(group: TracedGroup, machine: Target) -> float:
 
 def _timed(code: str, records: str) -> Measurement:
     """A kernel that timed itself, made anew from the record beside it."""
-    source, job, _ = recorded(code)
+    source, job, data = recorded(code)
     kernel = emit(EmitJob(source, **job)).kernel
+    check_remade(data, assemble(kernel).data, source.name)
     if kernel.timing is None:
         raise SpecError(
             f"{code} was not emitted with --timed", hint="emit it so", field="measurements"
         )
     try:
-        data = read_file(records)
+        stored = read_file(records)
     except OSError as error:
         raise SpecError(
             f"cannot read the records {records}: {error.strerror}",
             hint="give the bytes of the timing buffer after the launch",
             field="measurements",
         ) from error
-    timings = read_timings(data, kernel.timing)
+    timings = read_timings(stored, kernel.timing)
+    if timings.cycles_per_trip <= 0:
+        raise SpecError(
+            f"no wave of {records} looped: there are no cycles of a trip",
+            hint=f"launch {kernel.name} with a larger {kernel.launch.meaning.over}",
+            field="measurements",
+        )
     modelled = partial(_kernel_cycles, kernel)
     return Measurement(code, "timed kernel", kernel.target, timings.cycles_per_trip, modelled)
 
@@ -138,23 +138,3 @@ def _kernel_cycles(kernel: EmittedKernel, machine: Target) -> float:
     tiles = (kernel.k_min + TRIPS * kernel.k_step) // launch.tiles[launch.meaning.over]
     programs, trips = emitted_programs(kernel, machine, tiles)
     return steady_cycles_of(programs, machine, trips)
-
-
-def collected(path: str | Path) -> tuple[MeasuredStream, ...]:
-    """What a file has already; nothing where there is no file."""
-    return read_measurements(path) if Path(path).exists() else ()
-
-
-def collect(
-    path: str | Path, arch: str, measure: Measure, probes: Sequence[ProbeLoop] = PROBES
-) -> Iterator[tuple[ProbeLoop, float]]:
-    """Measure the probes that the file lacks, and write it after each."""
-    have = list(collected(path))
-    known = {loop.id for loop in have if loop.arch == arch}
-    for probe in probes:
-        if probe.id in known:
-            continue
-        cycles = measure(probe)
-        have.append(probe.measured(arch, cycles, f"pipeloom calibrate --collect on {arch}"))
-        write_file(path, measurements_text(tuple(have)))
-        yield probe, cycles

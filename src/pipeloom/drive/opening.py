@@ -38,7 +38,7 @@ from pipeloom.drive.tiling import (
     with_tile,
 )
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import ANY_CHIP, target_for
+from pipeloom.machine.chips import ANY_CHIP, TARGETS, target_for
 from pipeloom.machine.target import Target
 from pipeloom.plain import from_plain
 from pipeloom.program import Meaning, Program, SyncMethod, Vocabulary
@@ -350,6 +350,7 @@ def _origin(source: Source, found: Found) -> Origin:
         found = lift_table(found)
     if isinstance(found, Program):
         _refuse_for_program(source, found)
+        found = _on_chip(source, found)
     return found
 
 
@@ -376,6 +377,13 @@ def _refuse_for_program(source: Source, program: Program) -> None:
                 hint=f"drop --{option}, or name the loop that it was made of",
                 field=option,
             )
+
+
+def _on_chip(source: Source, program: Program) -> Program:
+    """A program with the facts of a chip file, or of a chip of one's own, of its architecture."""
+    if source.arch is None or source.arch in TARGETS:
+        return program
+    return replace(program, target=target_for(source.arch))
 
 
 def _declared(source: Source, spec: Mapping[str, Any]) -> PipelineSchedule:

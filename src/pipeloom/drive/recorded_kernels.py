@@ -37,6 +37,16 @@ def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
     }
 
 
+def check_remade(code: bytes, remade: bytes, name: str) -> None:
+    """Refuse a code object that is not, byte for byte, what its record gives today."""
+    if code != remade:
+        raise SpecError(
+            f"the code object is not what {name} gives today",
+            hint="emit it anew, or judge it as it is with pipeloom check K.hsaco --launch",
+            field="source",
+        )
+
+
 def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
     """The source and the job that a code object was made from, and its bytes."""
     place = record_path(code)

@@ -15,6 +15,7 @@ from pipeloom.drive.heads import by_head
 from pipeloom.drive.loops import LoopSource
 from pipeloom.drive.on_gpu import OnGpu
 from pipeloom.drive.opening import Opened
+from pipeloom.drive.recorded_kernels import check_remade
 from pipeloom.drive.run_limits import THREE_TIMINGS, RunLimits
 from pipeloom.drive.sources import Named, Source
 from pipeloom.drive.trial import Launchable, Trial, run_program, scalar_values
@@ -109,12 +110,8 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     if job.on is None:
         check_work(job.limits, kernel, sizes)
     code = assemble(kernel)
-    if job.code is not None and job.code != code.data:
-        raise SpecError(
-            f"the code object is not what {job.emit.source.name} gives today",
-            hint="emit it anew, or judge it as it is with pipeloom check K.hsaco --launch",
-            field="source",
-        )
+    if job.code is not None:
+        check_remade(job.code, code.data, job.emit.source.name)
     ready, runner = Launchable.load(kernel, code), None
     if job.on is not None:
         image = KernelImage(launch_record(kernel), {kernel.name: code.data})

@@ -8,15 +8,19 @@ from pathlib import Path
 import pytest
 
 from pipeloom.calibrate import read_measurements
-from pipeloom.calibrate.probes import PROBES, ProbeLoop
-from pipeloom.drive.calibrating import CalibrateJob, calibrate_job, collect, read_measured
+from pipeloom.calibrate.measurements import measurements_text
+from pipeloom.calibrate.probes import PROBES
+from pipeloom.drive.calibrating import CalibrateJob, calibrate_job, read_measured
 from pipeloom.drive.emitting import EmitJob, emit
+from pipeloom.drive.opening import open_source
 from pipeloom.drive.sources import Source
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.machine.chip_file import chip_text, read_chip
 from pipeloom.machine.facts import FactKind
+from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.write import assemble
 from tests.unit.cli.ran import ran
@@ -72,40 +76,42 @@ def test_commands_take_a_chip_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert ran(capsys, *named, "--arch", str(tmp_path / "none.toml")).field == "arch"
 
 
-def test_collecting_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    path, asked = tmp_path / "results.json", list[str]()
-    probes = PROBES[:4]
+def test_a_program_takes_a_chip_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chip, program = tmp_path / "slow.toml", tmp_path / "program.json"
+    chip.write_text(chip_text(GFX950, {"branch_cycles": (40.0, "test")}))
+    program.write_text(open_source(Source("single_buffer", arch="gfx950")).program().to_json())
+    asked = ("simulate", str(program), "--json")
+    usual = ran(capsys, *asked, "--arch", "gfx950").data["steady_cycles_per_iteration"]
+    assert usual == ran(capsys, *asked).data["steady_cycles_per_iteration"]
+    mine = ran(capsys, *asked, "--target-file", str(chip)).data["steady_cycles_per_iteration"]
+    assert mine > usual
+    other = tmp_path / "other.toml"
+    other.write_text(chip_text(GFX942, {"branch_cycles": (40.0, "test")}))
+    assert ran(capsys, *asked, "--target-file", str(other)).field == "arch"
 
-    def measure(probe: ProbeLoop) -> float:
-        asked.append(probe.id)
-        if len(asked) == 3:
-            raise KeyboardInterrupt
-        return probe.modelled(GFX950)
 
-    with pytest.raises(KeyboardInterrupt):
-        list(collect(path, "gfx950", measure, probes))
-    assert [loop.id for loop in read_measurements(path)] == [p.id for p in probes[:2]]
-    list(collect(path, "gfx950", measure, probes))
-    assert asked == [probes[0].id, probes[1].id, *(p.id for p in probes[2:3]), *asked[3:]]
-    assert [loop.id for loop in read_measurements(path)] == [p.id for p in probes]
+def put_measured(path: Path, true: Target, count: int) -> None:
+    """What a chip with these constants would take for the first probes, as a file."""
+    loops = (one.measured(true.arch, one.modelled(true), "simulated") for one in PROBES[:count])
+    path.write_text(measurements_text(tuple(loops)))
 
 
 def test_the_command_refits_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     true = GFX950.with_value("branch_cycles", 36, "test")
     results, chip = tmp_path / "results.json", tmp_path / "mine.toml"
-    list(collect(results, "gfx950", lambda probe: probe.modelled(true), PROBES[:3]))
+    put_measured(results, true, 3)
     found = ran(capsys, "calibrate", str(results), "-o", str(chip), "--json")
     assert found.data["changed"] == ["branch_cycles"]
     low, high = (found.data["constants"]["branch_cycles"][end] for end in ("low", "high"))
     assert low <= 36 <= high
     assert read_chip(chip).branch_cycles.kind is FactKind.MEASURED
-    listed = ran(capsys, "calibrate", "--collect", "-o", str(results), "--json").data["probes"]
+    listed = ran(capsys, "calibrate", "--probes", str(results), "--json").data["probes"]
     assert [row["measured"] is not None for row in listed] == [n < 3 for n in range(len(PROBES))]
 
 
 def test_a_thread_trace_is_a_measurement(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
-    list(collect(results, "gfx950", lambda probe: probe.modelled(GFX950), PROBES[:1]))
+    put_measured(results, GFX950, 1)
     trace = put(tmp_path, trace_files())
     found = calibrate_job(CalibrateJob((str(results), str(trace))))
     assert found.fit.before[str(trace)] == pytest.approx(64 / 40 - 1)
@@ -128,6 +134,15 @@ def test_a_timed_kernel_is_a_measurement(
     assert found.modelled(GFX950) == simulate_emitted(kernel).steady_cycles_per_iteration
     with pytest.raises(SpecError, match="cannot read the records"):
         next(read_measured(f"{code}={tmp_path / 'none'}", GFX950))
+    sizes["k"] = kernel.k_min
+    timings = run_program(kernel, assemble(kernel), sizes=sizes).timings
+    assert timings is not None
+    records.write_bytes(timings.words.tobytes())
+    with pytest.raises(SpecError, match=r"no wave .* looped"):
+        next(read_measured(f"{code}={records}", GFX950))
+    code.write_bytes(code.read_bytes() + b"changed")
+    with pytest.raises(SpecError, match="not what single_buffer gives today"):
+        next(read_measured(f"{code}={records}", GFX950))
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,11 @@ def test_too_little_is_refused() -> None:
         calibrate(measured(GFX950, 1, ("nop",)), GFX950)
 
 
+def test_two_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="two measurements are called 'nop'"):
+        calibrate(measured(GFX950, 1) + measured(GFX950, 2, ("nop",)), GFX950)
+
+
 def test_every_probe_runs_in_the_model_and_is_for_a_constant_that_exists() -> None:
     known = {name for name, _, _ in RANGES}
     assert known <= {name for name, _ in GFX950.facts()}

@@ -98,6 +98,11 @@ def test_the_command(hip: Hip, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["on"] == str(hip.gpu(0))
     assert found["wrong"] == []
+    assert main([*asked, "--timed"]) == 0
+    shown = capsys.readouterr().out
+    assert "timed: " in shown
+    assert "equal to NumPy in 1 run " in shown
+    assert "emulat" not in shown
     with pytest.raises(SystemExit):
         main(["run", "ping_pong", "--device", "1"])
     assert "--on gpu" in capsys.readouterr().err
