@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import pipeloom as pl
 from pipeloom.calibrate import read_measurements
 from pipeloom.calibrate.measurements import measurements_text
 from pipeloom.calibrate.probes import PROBES
 from pipeloom.drive.calibrating import CalibrateJob, calibrate_job, read_measured
 from pipeloom.drive.emitting import EmitJob, emit
-from pipeloom.drive.opening import open_source
 from pipeloom.drive.sources import Source
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import ScheduleError, SpecError
@@ -79,7 +79,12 @@ def test_commands_take_a_chip_file(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_program_takes_a_chip_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chip, program = tmp_path / "slow.toml", tmp_path / "program.json"
     chip.write_text(chip_text(GFX950, {"branch_cycles": (40.0, "test")}))
-    program.write_text(open_source(Source("single_buffer", arch="gfx950")).program().to_json())
+    loop = pl.Loop("row_sums", over="k")
+    x = loop.stream("x", pl.F32, m=64, k=32)
+    total = loop.carry("total", pl.F32, start=0, m=64)
+    total += x.sum("k")
+    loop.store("out", total)
+    program.write_text(pl.pipeline(loop, GFX950, {"m": 1}).to_json())
     asked = ("simulate", str(program), "--json")
     usual = ran(capsys, *asked, "--arch", "gfx950").data["steady_cycles_per_iteration"]
     assert usual == ran(capsys, *asked).data["steady_cycles_per_iteration"]
