@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -10,14 +11,19 @@ from hypothesis import strategies as st
 
 from pipeloom.declare import Loop, where
 from pipeloom.declare.kernels import attention, gemm, row_sum
+from pipeloom.errors import ConfigError
+from pipeloom.machine.dtypes import FP8
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.modulo.circle import fewest_points
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.prices import Price, Prices
-from pipeloom.order.tasks import Lowered
+from pipeloom.order.roles import Consumer, Producer
+from pipeloom.order.task_problem import _lds_left
+from pipeloom.order.tasks import Lowered, Place
 from pipeloom.order.unit_times import ISSUE, MATRIX, Machine
-from pipeloom.program import Space
+from pipeloom.program import Region, Space
+from pipeloom.program.tiles import TileType
 
 
 def lowered(loop: Loop, waves: int) -> Lowered:
@@ -108,3 +114,29 @@ def test_a_condition_that_all_lanes_share_takes_no_vector_register() -> None:
     scalars = [p for p in lowered(loop, 1).places if p.space is Space.SCALAR]
     assert scalars
     assert {p.registers for p in scalars} == {0}
+
+
+def test_a_group_has_issue_slots_for_its_own_tasks() -> None:
+    """Producers have no long task: all of theirs stand between two of the loop's."""
+    loop = gemm(64, 128, 32)
+    item = lower(loop.meaning, GFX950, loop.ops, loop.staged, 4, (Producer(2), Consumer(4)))
+    loads = sum(t.group == "producer" for t in item.of(Region.LOOP))
+    slots = {unit.name: unit.capacity for unit in Prices(item).units}
+    assert loads > 2
+    assert slots[f"{ISSUE} producer"] == loads
+    assert slots[f"{ISSUE} consumer"] == 2, "as many reads as products"
+
+
+def test_lds_is_full_with_its_last_byte() -> None:
+    """A kept tile of one byte less leaves room for what rotates, however little."""
+    item = lowered(gemm(64, 64, 32), 4)
+    total = GFX950.lds_kib.value * 1024
+    for size in (total - 1, total):
+        tile = TileType(("n",), (size,), FP8)
+        kept = Place(name="kept", space=Space.LDS, type=tile, members=("W",))
+        full = replace(item, places=(kept,))
+        if size < total:
+            assert _lds_left(full) == 1
+        else:
+            with pytest.raises(ConfigError, match="kept take all of the"):
+                _lds_left(full)

@@ -26,12 +26,13 @@ from pipeloom.order.patterns import (
     register_copies,
     solved,
     structures,
+    timed,
     variations,
     woven,
 )
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.unit_times import ISSUE, MATRIX
-from pipeloom.order.weave import Weaver
+from pipeloom.order.weave import TICKS, Weaver
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Unit
 from pipeloom.write import emit_program
@@ -154,6 +155,18 @@ def test_what_ops_of_the_solver_take_of_a_step(waves: int) -> None:
     assert [c.max_buffers or 0 for c in deep if c.bytes] == [*lds[:-1], lds[-1] + 1]
 
 
+def test_a_load_takes_two_slots_of_a_longer_step() -> None:
+    """Behind a product in fp8 there is room for more."""
+    fine = refine(lowered_gemm("gfx950", "fp8", 64, 64, 128, 4))
+    registers = register_copies(fine)
+    products = Weaver(fine, Pattern(), registers).products
+    problem = stepped(fine, products, registers, 1, margin=0, deep=0)
+    (room,) = [unit for unit in problem.units if unit.name.startswith(ISSUE)]
+    assert (room.capacity or 0) > 2
+    loads = [[use.unit for use in op.uses] for op in problem.ops if op.load]
+    assert {uses.count(room.name) for uses in loads} == {2}
+
+
 def test_ctrl_c_in_the_solver_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(problem: ModuloProblem, **_: object) -> ModuloResult:
         return replace(solve_modulo(problem, work_limit=1), stopped="interrupted")
@@ -174,3 +187,14 @@ def test_who_is_solved() -> None:
     assert certificate(lowered)[0] == bound_of(lowered)[0]
     with pytest.raises(OrderError, match="take turns"):
         woven(lowered_gemm(*KERNELS[5]), Pattern(groups=2, cluster=16, exact=True))
+
+
+def test_a_barrier_issues_in_the_first_cycle_of_its_step() -> None:
+    """Behind a product that starts there, and before all that its operands hold up."""
+    found = timed(SMALL, Pattern(exact=True))
+    starts, count = found.timetable.starts, len(found.loop.tasks)
+    step = step_cycles(refine(SMALL)) * TICKS
+    products = [starts[i] for i, t in enumerate(found.loop.tasks) if t.unit is Unit.MATRIX]
+    assert len({start % step for start in products}) == 1
+    for barrier in starts[count : count + found.loop.barriers]:
+        assert 0 < (barrier - products[0]) % step < TICKS

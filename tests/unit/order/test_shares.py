@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.errors import ConfigError
 from pipeloom.machine.gfx950 import GFX950
@@ -83,3 +84,11 @@ def test_a_reduced_dimension_stays_whole() -> None:
     loop = gemm(16, 16, 32)
     with pytest.raises(ConfigError, match="4 waves cannot share the work"):
         shares_of(loop.meaning, 4)
+
+
+def test_waves_along_a_dimension_of_two() -> None:
+    loop = Loop("pairs", over="k")
+    total = loop.carry("total", b=2, n=64)
+    total += loop.stream("X", "f32", k=4, b=2, n=64).sum("k")
+    loop.store("out", total)
+    assert shares_of(loop.meaning, {"b": 2}).divided == ("b",)

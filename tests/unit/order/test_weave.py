@@ -28,13 +28,14 @@ from pipeloom.order.patterns import (
     choices,
     register_copies,
     structures,
+    timed,
     variations,
     woven,
 )
 from pipeloom.order.roles import Loading
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Weaver, _sums_before
-from pipeloom.program import Barrier, Priority, Region, Unit, Work
+from pipeloom.program import Barrier, Priority, Program, Region, Space, Unit, Work
 
 GFX950 = target_for("gfx950")
 
@@ -149,8 +150,8 @@ def test_products_that_add_to_one_result_are_no_neighbours() -> None:
         assert min(two - one for one, two in pairwise(starts)) == length + late
 
 
-def test_groups_that_take_turns_start_one_barrier_apart() -> None:
-    program = woven(lowered_gemm(128, 128, 64, 8), Pattern(groups=2, cluster=8, margin=0))
+def assert_one_barrier_apart(program: Program) -> None:
+    """The first of two groups, at the start of their loops and at the end."""
     before = [
         sum(isinstance(s, Barrier) for x in g.sections[:1] for s in x.steps) for g in program.groups
     ]
@@ -159,6 +160,17 @@ def test_groups_that_take_turns_start_one_barrier_apart() -> None:
     ]
     assert [g.sections[1].trips for g in program.groups] == ["T", "T"]
     assert (before[1] - before[0], behind[0] - behind[1]) == (1, 1)
+
+
+def test_groups_in_step_may_start_one_barrier_apart() -> None:
+    assert_one_barrier_apart(
+        woven(lowered_gemm(128, 128, 64, 8), Pattern(groups=2, barriers=2, stagger=True))
+    )
+
+
+def test_groups_that_take_turns_start_one_barrier_apart() -> None:
+    program = woven(lowered_gemm(128, 128, 64, 8), Pattern(groups=2, cluster=8, margin=0))
+    assert_one_barrier_apart(program)
     labels = [
         [
             s.label.split(".")[0]
@@ -324,3 +336,42 @@ def test_products_of_scaled_blocks_are_cut_to_instructions() -> None:
     lowered = lower(loop.meaning, GFX950, loop.ops, loop.staged, 4)
     assert refinable(lowered)
     assert len(refine(lowered).of(Region.LOOP)) > len(lowered.of(Region.LOOP))
+
+
+def test_turns_divide_the_products_of_a_wave() -> None:
+    """256 x 128 x 64 in 8 waves: 32 products of a wave."""
+    assert choices(lowered_gemm(256, 128, 64, 8))["cluster"] == (0, 2, 4, 8, 16)
+
+
+def test_a_read_may_come_in_the_last_moment() -> None:
+    """Behind a barrier that leaves its latency before the first product, and not a cycle less."""
+    fine = refine(SMALL)
+    pattern, registers = Pattern(), register_copies(fine)
+    weaver = Weaver(fine, pattern, registers)
+    last = min(first for first, _ in weaver._uses(0).values()) - weaver.latency
+    barrier = last - weaver.machine.barrier
+    assert weaver._reads(0, [barrier]) == [last]
+    with pytest.raises(OrderError, match="more than"):
+        Weaver(fine, pattern, registers)._reads(0, [barrier + 1])
+
+
+def test_a_tile_in_lds_is_free_again_at_a_barrier() -> None:
+    """Of every tile, whose loads come at different times, at the one behind its last read."""
+    found = timed(lowered_gemm(128, 128, 64, 4), Pattern(barriers=2))
+    starts, ii = found.timetable.starts, found.timetable.ii
+    count = len(found.loop.tasks)
+    barriers = {start % ii for start in starts[count : count + found.loop.barriers]}
+    tiles = [channel for channel in found.loop.problem.channels if channel.bytes]
+    assert all(len({starts[i] for i in tile.fills}) > 1 for tile in tiles)
+    for tile in tiles:
+        ends = {starts[r.op] + r.hold for r in tile.readers}
+        assert len(ends) == 1
+        assert {end % ii for end in ends} <= barriers
+
+
+@pytest.mark.parametrize(("pattern", "copies"), [(Pattern(), 2), (Pattern(barriers=2, span=50), 1)])
+def test_a_tile_that_is_read_in_half_the_time_is_loaded_in_the_other(
+    pattern: Pattern, copies: int
+) -> None:
+    program = woven(lowered_gemm(256, 256, 64, 4), pattern)
+    assert {r.copies for r in program.resources if r.space is Space.LDS} == {copies}

@@ -86,3 +86,12 @@ def test_checker_and_solver_arithmetic_agree_on_mutated_schedules() -> None:
                 rejected += not (units and fits)
     assert rejected > 100
     assert accepted > 20
+
+
+def test_a_buffer_is_taken_from_the_first_of_its_fills_on() -> None:
+    ops = (Op("first"), Op("second"), Op("use"))
+    channel = Channel("c", 32, (0, 1), (Reader(2),), 1)
+    problem = ModuloProblem("halves", (), ops, (Edge(0, 2, 0),), channels=(channel,))
+    assert check_modulo(problem, 4, (0, 3, 4)) == []
+    for starts in ((0, 3, 5), (3, 0, 5)):
+        assert [v.kind for v in check_modulo(problem, 4, starts)] == ["buffers"]

@@ -10,8 +10,8 @@ from benchmarks.loop_records import read_record
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import ConfigError
 from pipeloom.order.modulo import Edge, MachineUnit, ModuloProblem, Op, Reader, Reservation, Value
-from pipeloom.order.modulo.bounds import unit_bounds
-from pipeloom.order.modulo.recurrences import critical_recurrence
+from pipeloom.order.modulo.bounds import enough_ii, unit_bounds
+from pipeloom.order.modulo.recurrences import _trace_cycle, critical_recurrence
 from pipeloom.order.modulo.result import RESULT_FORMAT
 from pipeloom.order.modulo.written import FORMAT
 
@@ -128,3 +128,19 @@ def test_a_reader_is_not_before_its_turn(field: str) -> None:
         else:
             with pytest.raises(ConfigError, match=field):
                 ModuloProblem("two", (), ops, (Edge(0, 1, 1),), values)
+
+
+def test_links_that_end_are_no_cycle() -> None:
+    edges = (Edge(0, 1, 4), Edge(1, 2, 4), Edge(2, 1, 4, 1))
+    chain = {1: (0, edges[0]), 2: (1, edges[1])}
+    assert _trace_cycle(chain) is None
+    found = _trace_cycle({**chain, 1: (2, edges[2])})
+    assert found is not None
+    assert set(found.edges) == {1, 2}
+
+
+def test_an_ii_that_is_enough_leaves_a_gap_longer_than_any_latency() -> None:
+    """Of the starts of two ops on the circle: whatever they are, one slot can be cut out there."""
+    problem = ModuloProblem("pair", (), (Op("a"), Op("b")), (Edge(0, 1, 100),))
+    ii = enough_ii(problem) + 1
+    assert min(max(there, ii - there) for there in range(ii)) > 100

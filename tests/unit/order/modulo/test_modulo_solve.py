@@ -285,3 +285,12 @@ def test_a_place_that_is_given_back_is_free_again() -> None:
     problem = random_problem(380, Shape(ops=7, units=2, second_use=0.9))
     result = solve_modulo(problem, workers=1)
     assert (result.ii, result.status.value) == (15, "proved")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_certificate_refutes_every_smaller_ii(count: int) -> None:
+    once = (Reservation("u", 1),)
+    ops = tuple(Op(f"op {n}", 0, once) for n in range(count))
+    result = solve_modulo(ModuloProblem("busy", (MachineUnit("u", 1),), ops, ()))
+    refuted = [ii for r in result.certificate.refutations for ii in range(r.first, r.last + 1)]
+    assert (result.ii, refuted) == (count, list(range(1, count)))
