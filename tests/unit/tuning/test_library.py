@@ -72,3 +72,19 @@ def test_no_field_of_a_record_ends_as_code(folder: Path) -> None:
     table["chip"] = evil
     with pytest.raises(ScheduleError, match="no name"):
         library.c_table(table)
+
+
+def test_an_argument_that_a_kernel_does_not_take_has_no_offset(folder: Path) -> None:
+    table = json.loads((folder / "dispatch.json").read_text())
+    records = {record["kernel"]: record for record in table["kernels"].values()}
+    for line in library.c_table(table).splitlines():
+        name = next((name for name in records if line.lstrip().startswith(f'{{"{name}"')), None)
+        if name is None:
+            continue
+        taken = {a["name"]: a["offset"] for a in records[name]["arguments"]}
+        offsets = [int(n) for n in line[line.rindex("{") + 1 : line.rindex("}, ")].split(", ")]
+        assert offsets == [taken.pop(value, -1) for value in library._VALUES]
+        assert -1 in offsets
+        assert not taken
+        del records[name]
+    assert not records

@@ -121,6 +121,12 @@ def test_stopped_early_it_says_so_and_goes_on(tmp_path: Path) -> None:
         assert early.prediction.seconds >= late.prediction.seconds
 
 
+def test_progress_counts_the_blocks_that_an_engine_timed(tmp_path: Path) -> None:
+    told, engine = list[TuneProgress](), Shuffled(1, 0)
+    tune(SHAPES[:1], GPU, engine=lambda: engine, store=Store(tmp_path), progress=told.append)
+    assert {p.timed for p in told} == set(range(1, engine.seen + 1))
+
+
 class Clocked(Shuffled):
     """A block takes a second; the first ``unfit`` of them fit nowhere."""
 

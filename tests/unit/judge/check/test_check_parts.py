@@ -13,10 +13,11 @@ import pytest
 from pipeloom.judge.check import debug_lines as reading
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.pairs import Conflict
-from pipeloom.judge.check.record import _cells
-from pipeloom.judge.check.register_flow import _dead, _needs, _unmasked
-from pipeloom.judge.check.static import EXEC_BITS, Static, statics
+from pipeloom.judge.check.record import WaveTrace, _cells
+from pipeloom.judge.check.register_flow import FlowReader, _dead, _needs, _unmasked
+from pipeloom.judge.check.static import EXEC_BITS, Static, _memory, statics
 from pipeloom.judge.check.taint import Taint
+from pipeloom.judge.emulate.addressing import OFF
 from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, EXEC, VGPR, register_bits
 
@@ -126,6 +127,47 @@ def test_loads_that_return_in_order_may_write_a_register_twice(
     needs, apart = _needs(steps, [ALL_LANES] * 2, trace)
     assert needs == [(0, 1, int(Conflict.REGISTER_WRITE), VGPR + 1)] * waits
     assert not apart
+
+
+def test_a_load_still_waits_for_its_lanes_behind_a_step_in_others() -> None:
+    """Lane 0 of v1 is loaded; lane 1 is written, then lane 0 read."""
+    steps = [_static(writes=V1, touched=V1)] * 2 + [_static(reads=V1, touched=V1)]
+    trace: Any = SimpleNamespace(loads=[(0, WaitQueue.VM, V1, 1)])
+    needs, apart = _needs(steps, [1, 2, 1], trace)
+    assert needs == [(0, 2, int(Conflict.REGISTER_READ), VGPR + 1)]
+    assert apart == {(0, 1)}
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_data_decide_lanes_only_if_exec_comes_from_them(foreign: bool, late: bool) -> None:
+    """s[4:5] are loaded and become EXEC, before or after the load of v1 that others overwrite."""
+    reader = FlowReader(())
+    reader.statics = (
+        _static(writes=S4, touched=S4, scalar=True),
+        _static(reads=S4, writes=EXEC_BITS, touched=S4 | EXEC_BITS, scalar=True),
+        _static(writes=V1, touched=V1),
+    )
+    path = [0, 2, 1, 2] if late else [0, 1, 2, 2]
+    trace = WaveTrace(0, steps=path, masks=[(0, 1), (3, 2)])
+    trace.loads += [(0, WaitQueue.SMEM, S4, 1), (path.index(2), WaitQueue.VM, V1, 1)]
+    trace.foreign |= {0} if foreign else set()
+    found = reader.read(trace)
+    assert found.apart == {(path.index(2), 3)}
+    assert found.by_data == (((3, "which lanes use a register"),) if foreign else ())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "saddr", "count"),
+    [("GLOBAL", OFF, 2), ("GLOBAL", 4, 1), ("FLAT", OFF, 2), ("FLAT", 4, 2)],
+)
+def test_an_address_takes_two_registers_unless_a_scalar_has_it(
+    encoding: str, saddr: int, count: int
+) -> None:
+    fields = {"saddr": saddr, "addr": 1}
+    one = SimpleNamespace(name="x_load_dword", encoding=encoding, fields=fields)
+    step: Any = SimpleNamespace(instruction=one, reads=0)
+    assert _memory(step) == (0, register_bits(VGPR + 1, count), 0)
 
 
 def test_an_instruction_by_index_may_mean_any_register() -> None:

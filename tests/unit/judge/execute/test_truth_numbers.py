@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import within
-from pipeloom.judge.execute.truth import SPREADS, truth_for
+from pipeloom.judge.execute.truth import SPREADS, STEPS, truth_for
 from pipeloom.machine.dtypes import F32
 from pipeloom.program import Meaning, NodeKind
 
@@ -56,6 +56,24 @@ def test_whole_numbers_are_odd_and_even() -> None:
         0,
         1,
     }
+
+
+def test_what_stays_is_of_the_size_of_what_rises_and_falls() -> None:
+    """Half of it, so that either may be the larger one of any iteration."""
+    loop = Loop("above", over="k")
+    x, q = loop.stream("X", F32, k=8, n=64), loop.resident("Q", F32, n=64)
+    total = loop.carry("total", F32, start=0, n=64)
+    total += x.sum("k") + q
+    loop.store("out", total)
+    iterations, step = 6, SPREADS[0] // STEPS
+    for tiles in truth_for(loop.meaning, iterations, 0).sets[1:]:
+        low = tiles["Q"][0] <= SPREADS[0]
+        raised = tiles["Q"][0] > step * iterations
+        assert (low | raised).all()
+        assert not low.all()
+        assert not raised.all()
+        assert np.max(tiles["Q"][0]) > max(np.min(tile) for tile in tiles["X"])
+        assert np.max(tiles["Q"][0]) > SPREADS[0] + iterations
 
 
 def test_what_cannot_be_exact_is_compared_to_within_rounding() -> None:

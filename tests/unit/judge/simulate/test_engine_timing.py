@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import (
     Cause,
     Kind,
@@ -15,6 +17,7 @@ from pipeloom.judge.simulate import (
     simulate_programs,
     simulate_stream,
 )
+from pipeloom.judge.simulate.engine import total_cycles_of
 from pipeloom.judge.simulate.run_stream import MfmaName
 from pipeloom.judge.simulate.steady import busy_cycles
 from pipeloom.machine.gfx942 import GFX942
@@ -350,3 +353,22 @@ def test_the_busiest_simd_binds() -> None:
     assert [both[unit] for unit in ("matrix", "valu issue")] == [
         2 * alone[unit] for unit in ("matrix", "valu issue")
     ]
+
+
+def test_cycles_without_a_trace_are_refused_as_a_trace_is() -> None:
+    for programs, iterations in (((), 1), ((once(SALU),), -1), ((once(SALU, simd=9),), 1)):
+        with pytest.raises(ConfigError):
+            total_cycles_of(programs, GFX950, iterations)
+
+
+def test_a_scalar_result_is_complete_when_its_wave_goes_on() -> None:
+    (event,) = run(once(SALU)).events
+    assert event.done == event.free > event.start
+
+
+def test_the_latency_of_a_read_has_the_delay_of_its_queue_in_it() -> None:
+    def cycles(delay: int) -> int:
+        machine = replace(GFX950, lds_queue_delay=replace(GFX950.lds_queue_delay, value=delay))
+        return total_cycles_of((once(READ),), machine, 0)
+
+    assert cycles(0) == cycles(1) == cycles(9) == total_cycles_of((once(READ),), GFX950, 0)

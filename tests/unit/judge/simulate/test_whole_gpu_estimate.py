@@ -113,3 +113,13 @@ def test_copies_to_aligned_rows_read_and_write_each_byte_once() -> None:
     rate = gpu.hbm_gb_per_s.value * gpu.memory.hbm_share.value * 1e3  # bytes in a microsecond
     more = copies(twice, blocked=False) - copies(odd, blocked=False)
     assert more == pytest.approx(2 * 2 * 4096 * 4099 * 2 / rate)
+
+
+def test_power_limits_only_below_the_peak_clock() -> None:
+    """Matrix instructions that take four times as long for the same work leave it cool."""
+    slow = replace(COST, cycles=8000.0, matrix=8000.0)
+    cool, hot = (estimate_gemm(GFX950, CUBE, BLOCK, cost) for cost in (slow, COST))
+    peak = gpu_for("MI355X").clock_peak_ghz.value
+    assert (cool.clock_ghz, cool.bound) == (peak, "matrix unit")
+    assert hot.clock_ghz < peak
+    assert hot.bound == "power"

@@ -304,6 +304,19 @@ def test_pairs_that_need_nothing(text: str) -> None:
     assert lacking(f"{text}\ns_endpgm", "gfx950") == []
 
 
+@pytest.mark.parametrize(("line", "bits"), [
+    ("v_fma_f16 v1, v2, v3, v4", 0),
+    ("v_fma_f16 v1, v2, v3, v4 op_sel:[0,0,0,0]", 0),
+    ("v_fma_f16 v1, v2, v3, v4 op_sel:[1,0,1,0]", 0b0101),
+    ("v_fma_f16 v1, v2, v3, v4 op_sel:[0,0,0,1]", 0b1000),
+    ("v_cvt_pk_fp8_f32 v1, v2, v3 op_sel:[0,0,0]", 0),
+    ("v_cvt_pk_fp8_f32 v1, v2, v3 op_sel:[0,1,1]", 0b1010),
+    ("v_pk_mul_f32 v[0:1], v[2:3], v[4:5] op_sel:[0,1]", 0b0010),
+])  # fmt: skip
+def test_selects_are_three_of_the_sources_and_one_of_the_result(line: str, bits: int) -> None:
+    assert read_assembly(f"{line}\n")[0][0].op_sel == bits
+
+
 @pytest.mark.parametrize(("line", "message"), [
     ("v_frobnicate_b32 v1, v2", "no wait-state rule known for v_frobnicate_b32; add it to the tab"),
     ("s_setpc_b64 s[4:5]", "no wait-state rule known for s_setpc_b64"),
