@@ -50,6 +50,17 @@ def launch_copied(
     return spoilt
 
 
+def check_guards(kernel: str, spoilt: Mapping[str, int]) -> None:
+    """Refuse what wrote outside of its arrays: so many bytes around each."""
+    wrong = [f"{count} bytes around {name}" for name, count in spoilt.items() if count]
+    if wrong:
+        raise DeviceError(
+            f"{kernel} wrote outside of its arrays: {', '.join(wrong)}",
+            hint="pipeloom run emulates it and says which instruction does",
+            field="kernel",
+        )
+
+
 def _check_copied(kernel: PreparedKernel, name: str, view: TensorView) -> None:
     if any(stride < 0 for stride in view.strides):
         raise DeviceError(f"{name} goes backwards", hint="pass np.ascontiguousarray(x)", field=name)

@@ -9,9 +9,6 @@ the loop takes, come from inside: from the same kernel with the few instructions
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -19,37 +16,32 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import pipeloom
 from pipeloom.checks import check_int
-from pipeloom.device.contracts import KernelContract
 from pipeloom.device.device_memory import DeviceArray
 from pipeloom.device.hip import DeviceInfo, Hip
+from pipeloom.device.host_arrays import check_guards
 from pipeloom.device.images import KernelImage
-from pipeloom.device.laid_arrays import ArrayRule
 from pipeloom.device.prepared_kernel import PreparedKernel
 from pipeloom.device.stopwatch import TimeSpread, timed_launches
 from pipeloom.device.tensors import view_of
-from pipeloom.drive.emitting import EmitJob, emit
-from pipeloom.drive.heads import by_head
-from pipeloom.drive.recorded_kernels import recorded
-from pipeloom.drive.simulating import SimulateJob, prepare
+from pipeloom.drive.emitting import Emission, EmitJob, emit
+from pipeloom.drive.made_up_data import Array, made_up_arrays, sizes_of, usual_number
+from pipeloom.drive.recorded_kernels import check_remade, recorded
+from pipeloom.drive.simulating import SimulateJob, Simulation
 from pipeloom.drive.sources import Source
-from pipeloom.errors import ScheduleError, SpecError
-from pipeloom.machine.dtypes import dtype_for
+from pipeloom.drive.torch_products import torch_product_us
+from pipeloom.errors import ScheduleError
 from pipeloom.write import EmittedKernel, assemble, launch_record
 from pipeloom.write.timings import WaveTimings, read_timings
 
 FORMAT = "pipeloom-bench-1"
-USUAL = 4096
-"""The size along a dimension that is cut into tiles, where none is given."""
-BATCH = {"heads": 16}
 ROTATE_MB = 512
-DRAWN = 1 << 20
-"""Random codes that arrays are filled from."""
 MOST_SETS = 256
-Array = npt.NDArray[Any]
+GUARD = 4096
+"""Bytes of known content before and behind every array."""
+UNCOMPARED = "results were not compared with NumPy's: pipeloom run --on gpu does that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,25 +182,24 @@ class Benched:
 def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
     """Time the kernel of a job; ``track`` is told of every run."""
     hip = Hip.open()
-    gpu, kernel, asked = hip.gpu(job.device), None, _asked(job)
+    gpu, notes = hip.gpu(job.device), [UNCOMPARED]
     if job.kernel.endswith(".hsaco"):
         image = KernelImage.read(job.kernel)
+        made = _remade(job.kernel, image, notes)
     else:
-        kernel = emit(asked or EmitJob(Source(job.kernel))).kernel
-        image = _image(kernel)
+        asked = job.emit or EmitJob(Source(job.kernel))
+        made = asked, emit(asked)
+        image = _image(made[1].kernel)
     image.require_proved(job.unproved)
     ready = PreparedKernel(hip, job.device, image)
     sizes = sizes_of(image.record, job.sizes)
     with ExitStack() as stack:
-        arrays = made_up_arrays(ready.rules, sizes, job.seed)
-        one = sum(array.nbytes for array in arrays.values())
-        sets = max(1, min(MOST_SETS, -(-job.rotate_mb * 10**6 // max(one, 1))))
-        numbers = {name: _number(image.record, name) for name in ready.scalars}
-        launches = []
-        placed: dict[str, DeviceArray] = {}
-        for number in range(sets):
-            placed = _placed(stack, hip, job.device, arrays, number)
-            launches.append(ready.bind(**placed, **numbers))
+        arrays = made_up_arrays(image.record, sizes, job.seed)
+        size = sum(array.nbytes for array in arrays.values())
+        sets = max(1, min(MOST_SETS, -(-job.rotate_mb * 10**6 // max(size, 1))))
+        numbers = {name: usual_number(image.record, name) for name in ready.scalars}
+        placed = [_placed(stack, hip, job.device, arrays, number) for number in range(sets)]
+        launches = [ready.bind(**one, **numbers) for one in placed]
         times = timed_launches(
             hip,
             job.device,
@@ -218,10 +209,24 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
             apart=job.apart,
             track=track,
         )
-        timings, notes = _inside(hip, job, asked, sizes, {**placed, **numbers})
-        torch_us = torch_product_us(image.record, sizes, job, sets)
+        timings = None
+        if made is not None:
+            timings = _inside(hip, job, made[0], sizes, {**placed[-1], **numbers}, notes)
+        for one in placed:
+            check_guards(ready.name, {name: array.spoilt() for name, array in one.items()})
+    torch_us = None
+    if not ready.scalars:
+        torch_us = torch_product_us(
+            ready.rules,
+            sizes,
+            sets,
+            device=job.device,
+            runs=job.runs,
+            warm_up=job.warm_up,
+            apart=job.apart,
+        )
     spread = TimeSpread.of(times)
-    model, shares = _model(asked, image.record, sizes, spread, timings, notes)
+    model, shares = _model(made, image.record, sizes, spread, timings, notes)
     return Benched(
         str(image.record["kernel"]),
         sizes,
@@ -230,7 +235,7 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
         spread,
         _flops(image.record, sizes),
         sets,
-        sets * one / 1e6,
+        sets * size / 1e6,
         job.warm_up,
         job.apart,
         timings,
@@ -241,68 +246,24 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
     )
 
 
-def _asked(job: BenchJob) -> EmitJob | None:
-    """How the kernel is emitted; None where only its bytes are known, as of a product."""
-    if not job.kernel.endswith(".hsaco"):
-        return job.emit or EmitJob(Source(job.kernel))
-    try:
-        source, told, _ = recorded(job.kernel)
-    except SpecError:
+def _remade(code: str, image: KernelImage, notes: list[str]) -> tuple[EmitJob, Emission] | None:
+    """How a code object is emitted; None where only its bytes are known, as of a product."""
+    if "gemm" in (image.record.get("made_from") or {}):
+        notes.append("no times from inside: products of gemm have no timed variant")
         return None
-    return EmitJob(source, **told)
+    try:
+        source, told, data = recorded(code)
+        asked = EmitJob(source, **told)
+        found = emit(asked)
+        check_remade(data, assemble(found.kernel).data, source.name)
+    except ScheduleError as error:
+        notes.append(f"no model, and no times from inside: {error.message}")
+        return None
+    return asked, found
 
 
 def _image(kernel: EmittedKernel) -> KernelImage:
     return KernelImage(launch_record(kernel), {kernel.name: assemble(kernel).data})
-
-
-def sizes_of(record: Mapping[str, Any], given: Mapping[str, int]) -> dict[str, int]:
-    """The size of every dimension: the given one, that of the record, or a usual one."""
-    contract = KernelContract.of(record)
-    dims = dict.fromkeys(d for r in contract.arrays.values() for d in (*r.batch, *r.dims))
-    told: dict[str, int] = dict((record.get("made_from") or {}).get("sizes") or {})
-    given = by_head(tuple(dims), given)
-    unknown = [dim for dim in given if dim not in dims and dim != "batches"]
-    if unknown:
-        raise SpecError(
-            f"{record['kernel']} has no dimension {unknown[0]!r}",
-            hint=f"it has {', '.join(dims)}",
-            field=unknown[0],
-        )
-    cut = {word for formula in record["grid"] for word in re.findall(r"\w+", formula)}
-    sizes = {}
-    for dim in dims:
-        usual = USUAL if dim in cut or dim == record["over"] else int(record["tile"].get(dim, 1))
-        if dim in record["batch"]:
-            usual = BATCH.get(dim, 1)
-        sizes[dim] = {**told, **given}.get(dim) or usual
-    over, step = record["over"], record["k_step"]
-    if over in sizes and over not in given and over not in told:
-        beyond = max(sizes[over] - record["k_min"], 0)
-        sizes[over] = record["k_min"] + (beyond // step * step if step else 0)
-    return sizes
-
-
-def made_up_arrays(
-    rules: Mapping[str, ArrayRule], sizes: Mapping[str, int], seed: int
-) -> dict[str, Array]:
-    """Normal numbers in every array, in its own type; scales of blocks near 1."""
-    found = {}
-    for number, rule in enumerate(rules.values()):
-        rng = np.random.default_rng([seed, number])
-        shape = [sizes[dim] for dim in (*rule.batch, *rule.dims)]
-        shape[-1] = -(-shape[-1] // rule.covers) * min(rule.bits, 8) // 8
-        if rule.dtype == "f32":
-            drawn = rng.standard_normal(DRAWN).astype(np.float32)
-        elif rule.dtype == "e8m0":
-            drawn = rng.integers(125, 130, DRAWN).astype(np.uint8)
-        elif rule.bits < 8:
-            drawn = rng.integers(0, 256, DRAWN).astype(np.uint8)
-        else:
-            codes = dtype_for(rule.dtype).encode(rng.standard_normal(DRAWN).astype(np.float32))
-            drawn = codes.astype(f"u{rule.bits // 8}")
-        found[rule.name] = np.resize(drawn, shape)
-    return found
 
 
 def _placed(
@@ -312,21 +273,16 @@ def _placed(
     found = {}
     for name, array in arrays.items():
         own = np.roll(array, 4093 * number) if number else array
-        there = stack.enter_context(DeviceArray(hip, device, view_of(own, name)))
+        there = stack.enter_context(DeviceArray(hip, device, view_of(own, name), GUARD))
         there.fill(own.ctypes.data)
         found[name] = there
     return found
 
 
-def _number(record: Mapping[str, Any], name: str) -> float:
-    parts = (record, record.get("then") or {})
-    return float(next((one["scalars"][name] for one in parts if name in one.get("scalars", {})), 1))
-
-
 def _flops(record: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
     """Of a product; 0 of anything else."""
     if {"m", "n", "k"} <= sizes.keys():
-        return 2 * sizes["m"] * sizes["n"] * sizes["k"]
+        return 2 * sizes.get("batches", 1) * sizes["m"] * sizes["n"] * sizes["k"]
     if {"q", "keys", "d", "v"} <= sizes.keys():
         heads = prod(sizes.get(dim, 1) for dim in record["batch"])
         return 2 * heads * sizes["q"] * sizes["keys"] * (sizes["d"] + sizes["v"])
@@ -336,58 +292,31 @@ def _flops(record: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
 def _inside(
     hip: Hip,
     job: BenchJob,
-    asked: EmitJob | None,
+    asked: EmitJob,
     sizes: Mapping[str, int],
     given: Mapping[str, Any],
-) -> tuple[WaveTimings | None, list[str]]:
+    notes: list[str],
+) -> WaveTimings | None:
     """What the kernel's own clock says, from one launch of its timed variant."""
-    if asked is None:
-        return None, ["no times from inside: products of gemm have no timed variant"]
     try:
         timed = emit(replace(asked, timed=True)).kernel
     except ScheduleError as error:
-        return None, [f"no times from inside: {error.message}"]
+        notes.append(f"no times from inside: {error.message}")
+        return None
     assert timed.timing is not None
     kernel = PreparedKernel(hip, job.device, _image(timed))
     records = np.zeros(timed.timing.bytes(timed.launch.grid(sizes)), np.uint8).view(np.uint32)
     with hip.on(job.device), DeviceArray(hip, job.device, view_of(records, "times")) as there:
         there.fill(records.ctypes.data)
-        kernel(**given, **{timed.timing.pointer: there})
+        kernel(**{**given, timed.timing.pointer: there})
         hip.call("hipDeviceSynchronize")
         there.fetch(records.ctypes.data)
     constant = hip.gpu(job.device).wall_clock_mhz or 100.0
-    return read_timings(records, timed.timing, constant), []
-
-
-def torch_product_us(
-    record: Mapping[str, Any], sizes: Mapping[str, int], job: BenchJob, sets: int
-) -> float | None:
-    """The median of ``torch.matmul`` for the same product; None where torch, or its GPU, is not."""
-    names = {"bf16": "bfloat16", "fp16": "float16"}
-    plain = {"m", "n", "k"} == set(sizes) and record["dtype"] in names and not record["scalars"]
-    if not plain or importlib.util.find_spec("torch") is None:
-        return None
-    torch = importlib.import_module("torch")
-    if not torch.cuda.is_available():
-        return None
-    m, n, k = (sizes[dim] for dim in ("m", "n", "k"))
-    options = {"device": f"cuda:{job.device}", "dtype": getattr(torch, names[record["dtype"]])}
-    operands = [
-        (torch.randn(m, k, **options), torch.randn(n, k, **options).t()) for _ in range(sets)
-    ]
-    times = []
-    for number in range(job.warm_up + job.runs):
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        torch.matmul(*operands[number % sets])
-        last.record()
-        times.append((first, last))
-    torch.cuda.synchronize(job.device)
-    return TimeSpread.of([1000 * a.elapsed_time(b) for a, b in times[job.warm_up :]]).median
+    return read_timings(records, timed.timing, constant)
 
 
 def _model(
-    asked: EmitJob | None,
+    made: tuple[EmitJob, Emission] | None,
     record: Mapping[str, Any],
     sizes: Mapping[str, int],
     spread: TimeSpread,
@@ -396,23 +325,24 @@ def _model(
 ) -> tuple[float | None, list[Share]]:
     """What the model says of the whole and of its parts, beside what was measured."""
     told = record.get("predicted") or {}
-    if asked is None:
-        same = all(told.get(dim) == sizes.get(dim) for dim in ("m", "n", "k"))
+    if made is None:
+        dims = ("m", "n", "k", "batches")
+        same = all(told.get(dim, 1) == sizes.get(dim, 1) for dim in dims)
         if not told or not same:
             return None, []
         model = float(told["microseconds"])
         return model, [Share("whole kernel, us", spread.median, model)]
-    problem = tuple(sizes.get(dim) for dim in ("m", "n", "k"))
-    whole = None not in problem
+    problem = sizes.get("m"), sizes.get("n"), sizes.get("k")
+    asked, found = made
     job = SimulateJob(
         asked.source,
         emitted=True,
         allow_timing=asked.allow_timing,
-        problem=(problem[0], problem[1], problem[2]) if whole else (None, None, None),
+        problem=(None, None, None) if None in problem else problem,
     )
+    simulation = Simulation(job, found.opened, found.program, found.program.target, found)
     shares = []
     try:
-        simulation = prepare(job)
         trace = simulation.run()
         estimate = simulation.estimate(trace)
     except ScheduleError as error:

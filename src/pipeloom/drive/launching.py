@@ -20,8 +20,7 @@ import numpy as np
 from pipeloom.device.contracts import FORMAT
 from pipeloom.device.fixed_launches import FIXED
 from pipeloom.device.hip import Hip
-from pipeloom.device.hip_errors import DeviceError
-from pipeloom.device.host_arrays import launch_copied
+from pipeloom.device.host_arrays import check_guards, launch_copied
 from pipeloom.device.images import KernelImage, image_files
 from pipeloom.device.laid_arrays import output_shapes
 from pipeloom.device.prepared_kernel import PreparedKernel
@@ -83,14 +82,7 @@ def launch(
     ready = _prepared(hip, where, kernel, unproved, how)
     given = {**_filled(ready, how, tensors), **tensors}
     outputs = _outputs(ready, given)
-    spoilt = launch_copied(ready, {**given, **outputs}, stream, guard)
-    wrong = [f"{count} bytes around {name}" for name, count in spoilt.items() if count]
-    if wrong:
-        raise DeviceError(
-            f"{ready.name} wrote outside of its arrays: {', '.join(wrong)}",
-            hint="pipeloom run emulates it and says which instruction does",
-            field="kernel",
-        )
+    check_guards(ready.name, launch_copied(ready, {**given, **outputs}, stream, guard))
     return {
         name: array
         for name, array in {**given, **outputs}.items()

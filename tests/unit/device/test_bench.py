@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,18 +16,18 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.cli.main import main
+from pipeloom.declare.gemm_problem import Finish
+from pipeloom.device.device_memory import DeviceArray
 from pipeloom.device.hip import Hip
 from pipeloom.device.laid_arrays import ArrayRule
 from pipeloom.device.stopwatch import TimeSpread, timed_launches
-from pipeloom.drive.benching import (
-    Benched,
-    BenchJob,
-    Share,
-    made_up_arrays,
-    sizes_of,
-    torch_product_us,
-)
+from pipeloom.drive.benching import Benched, BenchJob, Share, bench
+from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.launching import image_of
+from pipeloom.drive.made_up_data import made_up_array, made_up_arrays, sizes_of
+from pipeloom.drive.sources import Source
+from pipeloom.drive.torch_products import torch_product_us
 from pipeloom.machine.dtypes import dtype_for
 
 SMALL = ["--m", "128", "--n", "128", "--k", "512", "--warm-up", "1", "--rotate", "1"]
@@ -76,7 +79,7 @@ def test_data_are_random_in_every_type(
     dtype: str, bits: int, covers: int, shape: tuple[int, ...]
 ) -> None:
     rule = ArrayRule("A", 0, dtype, bits, ("m", "k"), (), covers, False, 1)
-    (array,) = made_up_arrays({"A": rule}, {"m": 6, "k": 64}, 1).values()
+    array = made_up_array(rule, {"m": 6, "k": 64}, np.random.default_rng(1))
     assert array.shape == shape
     assert len(np.unique(array)) > 2
     if dtype in ("bf16", "fp8"):
@@ -90,6 +93,8 @@ def test_sizes_are_usual_where_none_are_given() -> None:
     assert sizes_of(record, {"n": 40}) == {"m": 4096, "k": 4096, "n": 40}
     with pytest.raises(pl.SpecError, match="no dimension 'q'"):
         sizes_of(record, {"q": 40})
+    with pytest.raises(pl.SpecError, match="no dimension 'batches'"):
+        sizes_of(record, {"batches": 2})
     told = {**record, "made_from": {"sizes": {"m": 5, "n": 6, "k": 64, "batches": 1}}}
     assert sizes_of(told, {"n": 40}) == {"m": 5, "k": 64, "n": 40}
 
@@ -102,31 +107,148 @@ def test_which_part_is_off() -> None:
     assert shares[0].off == pytest.approx(0.1)
 
 
+class FakeMatrix:
+    """Its shape, and in which order its dimensions lie."""
+
+    def __init__(self, *shape: int, turned: bool = False, **options: Any) -> None:
+        self.shape, self.turned = shape, turned
+
+    @property
+    def mT(self) -> FakeMatrix:
+        *batches, rows, columns = self.shape
+        return FakeMatrix(*batches, columns, rows, turned=not self.turned)
+
+
+class FakeEvent:
+    def __init__(self, torch: FakeTorch) -> None:
+        self.torch = torch
+
+    def record(self) -> None:
+        self.torch.seen.append(("record", self.torch.current))
+
+    def synchronize(self) -> None:
+        self.torch.seen.append(("wait", self.torch.current))
+
+    def elapsed_time(self, last: FakeEvent) -> float:
+        return 0.25
+
+
 class FakeTorch(SimpleNamespace):
     """As much of PyTorch as a comparison takes: every product has taken 0.25 ms."""
 
+    bfloat16, randn, __spec__ = "bf16", FakeMatrix, SimpleNamespace()
+
     def __init__(self) -> None:
-        event = SimpleNamespace(record=lambda: None, elapsed_time=lambda last: 0.25)
-        cuda = SimpleNamespace(
+        self.current = 0
+        self.seen: list[tuple[str, int]] = []
+        self.cuda = SimpleNamespace(
             is_available=lambda: True,
-            Event=lambda enable_timing: event,
+            device=self.on,
+            Event=lambda enable_timing: FakeEvent(self),
             synchronize=lambda device: None,
         )
-        matrix = SimpleNamespace(t=lambda: None)
-        super().__init__(
-            cuda=cuda, bfloat16="bf16", randn=lambda *shape, **options: matrix, matmul=max
-        )
-        self.matmul = lambda a, b: None
+        self.last: tuple[FakeMatrix, FakeMatrix] | None = None
+
+    @contextmanager
+    def on(self, device: int) -> Iterator[None]:
+        before, self.current = self.current, device
+        yield
+        self.current = before
+
+    def matmul(self, a: FakeMatrix, b: FakeMatrix) -> None:
+        self.last = a, b
 
 
-def test_torch_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = {"m": 8, "n": 8, "k": 8}
-    record: dict[str, Any] = {"dtype": "bf16", "scalars": {}}
+def rules(layout: str = "NT", out: str = "bf16") -> dict[str, ArrayRule]:
+    dims = {
+        "A": ("m", "k") if layout[0] == "N" else ("k", "m"),
+        "B": ("k", "n") if layout[1] == "N" else ("n", "k"),
+        "out": ("m", "n"),
+    }
+    return {
+        name: ArrayRule(name, 0, out if name == "out" else "bf16", 16, of, (), 1, False, 1)
+        for name, of in dims.items()
+    }
+
+
+@pytest.mark.parametrize("layout", ["NT", "NN", "TN", "TT"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_torch_beside_it(monkeypatch: pytest.MonkeyPatch, layout: str, apart: bool) -> None:
+    """On the same device, with operands that lie as the kernel has them, and waiting as it does."""
     fake = FakeTorch()
     monkeypatch.setitem(sys.modules, "torch", fake)
-    monkeypatch.setattr(fake, "__spec__", SimpleNamespace(), raising=False)
-    assert torch_product_us(record, sizes, BenchJob("k.hsaco", runs=3), 2) == 250.0
-    assert torch_product_us({**record, "dtype": "fp8"}, sizes, BenchJob("k.hsaco"), 2) is None
-    assert torch_product_us(record, {**sizes, "q": 1}, BenchJob("k.hsaco"), 2) is None
+    how: dict[str, Any] = {"device": 2, "runs": 3, "warm_up": 1, "apart": apart}
+    sizes = {"batches": 5, "m": 8, "n": 16, "k": 32}
+    assert torch_product_us(rules(layout), sizes, 2, **how) == 250.0
+    assert {device for _, device in fake.seen} == {2}
+    assert [what for what, _ in fake.seen].count("wait") == (4 if apart else 0)
+    assert fake.last is not None
+    a, b = fake.last
+    assert (a.shape, b.shape) == ((5, 8, 32), (5, 32, 16))
+    assert (a.turned, b.turned) == (layout[0] == "T", layout[1] == "T")
+
+
+def test_no_torch_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    how: dict[str, Any] = {"device": 0, "runs": 1, "warm_up": 0, "apart": False}
+    sizes = {"m": 8, "n": 8, "k": 8}
+    assert torch_product_us(rules(out="f32"), sizes, 2, **how) is None
+    more = {**rules(), "bias": rules()["A"]}
+    assert torch_product_us(more, sizes, 2, **how) is None
     fake.cuda.is_available = lambda: False
-    assert torch_product_us(record, sizes, BenchJob("k.hsaco"), 2) is None
+    assert torch_product_us(rules(), sizes, 2, **how) is None
+
+
+def test_a_kernel_that_times_itself(
+    hip: Hip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = str(tmp_path / "k.hsaco")
+    assert main(["emit", "single_buffer", "--timed", "--no-witness", "-o", code]) == 0
+    capsys.readouterr()
+    assert main(["bench", code, *SMALL, "--runs", "1", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["measured"]
+    assert found["inside"]["trips"][0] > 0
+    with Path(code).open("ab") as file:
+        file.write(b"changed")
+    assert main(["bench", code, *SMALL, "--runs", "1", "--json"]) == 0
+    (other,) = json.loads(capsys.readouterr().out)["measured"]
+    assert (other["inside"], other["parts"]) == (None, [])
+    assert len(other["notes"]) == len(found["notes"]) + 1
+
+
+def test_batches(hip: Hip, tmp_path: Path) -> None:
+    spec = GemmSpec(BM=32, BN=32, BK=64, waves_m=2, waves_n=2, search=False, batched=True)
+    made = gemm_kernel(replace(spec, finish=Finish(bias=True)))
+    sizes = sizes_of(made.contract(), {"m": 40, "n": 24, "k": 64, "batches": 3})
+    arrays: dict[str, Any] = dict(made_up_arrays(made.contract(), sizes, 0))
+    shapes = {name: array.shape for name, array in arrays.items()}
+    assert shapes == {"A": (3, 40, 64), "B": (3, 24, 64), "bias": (24,), "out": (3, 40, 24)}
+    pl.launch(made, **arrays)
+    code = tmp_path / "k.hsaco"
+    image = image_of(made)
+    code.write_bytes(image.codes[str(image.record["kernel"])])
+    code.with_suffix(".json").write_text(json.dumps(dict(image.record)))
+    found = bench(BenchJob(str(code), sizes, runs=1, warm_up=0, rotate_mb=0))
+    assert found.flops == 3 * 2 * 40 * 24 * 64
+    assert found.megabytes == sum(array.nbytes for array in arrays.values()) / 1e6
+
+
+def test_what_is_written_outside_is_told(hip: Hip, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DeviceArray, "spoilt", lambda self: 3)
+    with pytest.raises(pl.DeviceError, match="3 bytes around"):
+        bench(BenchJob("single_buffer", {"m": 32, "n": 32}, runs=1, warm_up=0, rotate_mb=0))
+
+
+def test_the_model_is_of_the_kernel_that_is_timed(hip: Hip) -> None:
+    """With its type of C, which decides what is stored."""
+    sizes = {"m": 128, "n": 128, "k": 512}
+    jobs = [
+        BenchJob("single_buffer", sizes, runs=1, warm_up=0, rotate_mb=0, emit=EmitJob(of, out))
+        for of in [Source("single_buffer")]
+        for out in ("bf16", "f32")
+    ]
+    narrow, wide = (bench(job).model_us for job in jobs)
+    assert narrow is not None
+    assert wide is not None
+    assert wide > narrow
