@@ -69,7 +69,7 @@ class _Finder:
 
     def _writing(self, place: Place, value: str, touch: Touch) -> list[int]:
         found = self._writers.get((place.name, value), [])
-        return [n for n, other in found if _overlap(place, other, touch)]
+        return [n for n, other in found if touches_meet(place, other, touch)]
 
     def _partial(self) -> Iterator[Dependence]:
         """All after the first; of a sum within lanes, the last, which joins them, after all."""
@@ -100,6 +100,7 @@ def next_member(place: Place, touch: Touch) -> tuple[str, int] | None:
     return None
 
 
-def _overlap(place: Place, one: Touch, other: Touch) -> bool:
+def touches_meet(place: Place, one: Touch, other: Touch) -> bool:
+    """Whether two touches of a place have a part of it in common."""
     a, b = (touch.boxes[0] if touch.boxes else place.type.whole for touch in (one, other))
     return all(p < s and r < q for (p, q), (r, s) in zip(a, b, strict=True))

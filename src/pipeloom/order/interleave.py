@@ -22,7 +22,7 @@ from itertools import pairwise, product
 from math import ceil
 
 from pipeloom.errors import OrderError
-from pipeloom.order.dependences import Dependence, dependences
+from pipeloom.order.dependences import Dependence, dependences, touches_meet
 from pipeloom.order.instructions import is_vector
 from pipeloom.order.modulo import Reader
 from pipeloom.order.pattern import Pattern
@@ -150,10 +150,7 @@ class _Interleaver(Weaver):
             ]
             for n, read in reads:
                 for other, fill in fills:
-                    whole = place.type.whole
-                    a, b = (x.boxes[0] if x.boxes else whole for x in (read, fill))
-                    meets = all(p < s and r < q for (p, q), (r, s) in zip(a, b, strict=True))
-                    if meets and fill.value == place.members[0]:
+                    if touches_meet(place, read, fill) and fill.value == place.members[0]:
                         found[Dependence(n, other, copies - read.distance, waits=False)] = None
         return list(found)
 

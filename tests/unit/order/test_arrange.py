@@ -197,3 +197,17 @@ def test_sections_and_regions_agree() -> None:
             outside = program.meaning[step.node].region is not Region.LOOP
             assert (step.iteration is None) == (section.name in ("before", "after"))
             assert not outside or section.name in ("before", "after")
+
+
+def test_accesses_name_the_iteration_of_what_changes_with_it() -> None:
+    """Of a tile that every iteration has anew, the step's own; of one that stays, none."""
+    program = arrange(loops.resident_weights(staged=False), GFX950, 4, strategy=QUICK).program
+    found = [
+        (access.resource, access.generation, step.iteration)
+        for _, _, step in program.groups[0].steps()
+        if isinstance(step, Work)
+        for access in (*step.reads, *step.writes)
+    ]
+    assert {name for name, _, _ in found} > {"W tile", "X tile"}
+    for name, generation, iteration in found:
+        assert generation == (None if name.startswith("W") else iteration)

@@ -16,10 +16,12 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.dependences import dependences
 from pipeloom.order.instructions import is_vector, refine
+from pipeloom.order.interleave import _Gaps, _Interleaver
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
-from pipeloom.order.patterns import bound_of, structures, woven
+from pipeloom.order.patterns import bound_of, structures, timed, woven
 from pipeloom.order.tasks import Lowered
+from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program
 from pipeloom.program.steps import Priority, Unit, Work
@@ -146,3 +148,76 @@ def test_tiles_that_one_group_loads_alone() -> None:
     lowered = lower(loop.meaning, GFX950, loop.ops, loop.staged, 8)
     with pytest.raises(OrderError, match="cannot be expanded"):  # an iteration needs the last one
         woven(lowered, Pattern(groups=2, barriers=2, room=200, lead=64))
+
+
+def test_parts_of_a_sum_wait_for_each_others_result() -> None:
+    fine = refine(SMALL)
+    tasks = fine.of(Region.LOOP)
+    parts = [n for n, t in enumerate(tasks) if t.node == "best"]
+    found = {(x.first, x.second) for x in dependences(fine, tasks) if x.waits}
+    assert len(parts) > 2
+    assert {(parts[0], n) for n in parts[1:]} <= found
+    assert {(n, parts[-1]) for n in parts[:-1]} <= found
+
+
+def test_a_gap_weighs_by_what_the_other_wave_does_meanwhile() -> None:
+    """It is ``apart`` gaps behind, or ahead, which is the same round the loop."""
+    gaps = _Gaps(5, 2)
+    gaps.add(4, 8, port=8)
+    assert [gaps.weight(gap, 1)[0] for gap in range(5)] == [0, 8, 8, 0, 24]
+    assert gaps.weight(6, 1) == (8, 6)
+
+
+def test_the_end_of_the_loop_has_room_in_its_gap() -> None:
+    """A trip begins half way between two barriers; what ends it stands in the gap before."""
+    weaver = _Interleaver(refine(SMALL), replace(PATTERN, quiet=()))
+    gaps = _Gaps(weaver.count, 0)
+    weaver._place_products([1])
+    weaver._place_reads(gaps)
+    reads = list(gaps.used)
+    weaver._keep_free(gaps)
+    more = [now - before for now, before in zip(gaps.used, reads, strict=True)]
+    end = (weaver.start - 1) % weaver.count
+    assert more == [loop_end_cycles(GFX950) * (gap == end) for gap in range(weaver.count)]
+
+
+def test_slots_for_loads_are_pairs_behind_what_a_gap_has() -> None:
+    weaver = _Interleaver(refine(SMALL), PATTERN)
+    issue, pitch = weaver.machine.issue, weaver.pitch
+    ends = [pitch] * weaver.count
+    ends[2] = pitch - 2 * issue
+    ends[3] = pitch - 2 * issue + 1
+    slots = weaver._free_slots(ends, 0)
+    assert list(slots.pairs(0, weaver.ii)) == [3 * pitch - 2 * issue]
+
+
+def test_what_a_product_gives_is_there_when_a_vector_op_asks_for_it() -> None:
+    weaver = _Interleaver(refine(SMALL), PATTERN)
+    weaver.weave()
+    at = [weaver.at[i] for i in weaver.members[0]]
+    found = [
+        at[x.second] + x.distance * weaver.ii - at[x.first] - weaver.machine.matrix(one)
+        for x in weaver.links
+        for one, two in [(weaver.mine[x.first], weaver.mine[x.second])]
+        if x.waits and weaver.machine.matrix(one) and is_vector(two)
+    ]
+    assert found
+    assert min(found) > 0
+
+
+def test_barriers_are_evenly_spaced() -> None:
+    found = timed(SMALL, replace(PATTERN, room=200, barriers=2, quiet=()))
+    first, ii = len(found.loop.tasks), found.timetable.ii
+    one, two = (start % ii for start in found.timetable.starts[first : first + 2])
+    assert abs(one - two) == ii / 2
+
+
+def test_a_copy_is_filled_again_behind_those_who_read_that_part_of_it() -> None:
+    """Scores have two copies, what is read from LDS has one."""
+    weaver = _Interleaver(refine(SMALL), PATTERN)
+    label = [task.label for task in weaver.mine]
+    found = {(label[x.first], label[x.second]): x.distance for x in weaver._reuse()}
+    assert found["O.next.2.0.0.0", "read V tile.0.0"] == 1
+    assert found["best/0", "S.0.0.0"] == found["P/0", "S.0.0.0"] == 2
+    for other in ("S.0.1.0", "fma/0", "P/0"):
+        assert ("best/0", other) not in found, "of another part, or in place"

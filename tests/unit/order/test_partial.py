@@ -7,8 +7,10 @@ import pytest
 from pipeloom.declare import Loop, maximum
 from pipeloom.declare.kernels import attention
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.instructions import refine
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.tasks import Lowered
+from pipeloom.program.nodes import Region
 
 
 def lowered(loop: Loop, waves: int = 4) -> Lowered:
@@ -64,3 +66,16 @@ def test_steps_that_only_skipped_ones_need_are_skipped() -> None:
 )
 def test_what_something_else_needs_is_whole(loop: Loop, kept: set[str]) -> None:
     assert parts(loop) == kept
+
+
+def test_lanes_are_joined_once_in_the_last_part() -> None:
+    """Registers are divided among the parts of a maximum; what joins its lanes is not."""
+    coarse = lowered(rows(used=True))
+    (whole,) = (t for t in coarse.of(Region.LOOP) if t.node == "best")
+    *parts, last = (t for t in refine(coarse).of(Region.LOOP) if t.node == "best")
+    assert parts
+    first, *joining = whole.issues
+    assert joining
+    assert list(last.issues[1:]) == joining
+    assert all(len(part.issues) == 1 for part in parts)
+    assert sum(part.issues[0].count for part in (*parts, last)) == first.count

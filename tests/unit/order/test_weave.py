@@ -36,6 +36,7 @@ from pipeloom.order.roles import Loading
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Weaver, _sums_before
 from pipeloom.program import Barrier, Priority, Program, Region, Space, Unit, Work
+from tests.unit.order.loops import gemm_with
 
 GFX950 = target_for("gfx950")
 
@@ -99,6 +100,8 @@ def test_a_wave_has_two_issue_slots_behind_each_product(dtype: str, shape: str) 
 
 def test_what_loads_to_registers_is_not_cut() -> None:
     loop = row_sum()
+    assert not refinable(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4))
+    loop = gemm_with(staged="A")
     assert not refinable(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4))
     assert refinable(SMALL)
     loop = attention()
