@@ -3,13 +3,16 @@ waits says so alike."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.judge.execute import Executor, Fault, adversarial_orders, execute
 from pipeloom.judge.execute.counters import Outstanding
 from pipeloom.judge.verify import FindingKind, Status, verify
-from pipeloom.program import Access, Meaning, Program, Step, Wait, Work
+from pipeloom.machine.dtypes import F32
+from pipeloom.program import Access, Box, Meaning, Program, Step, TileType, Wait, Work
 from pipeloom.sync import synchronize
 from pipeloom.sync.draft import with_waits
 from tests.unit.judge.verify.programs import (
@@ -206,3 +209,73 @@ def test_a_store_under_a_condition_leaves_elements_unstored() -> None:
 
 def skipped_store() -> Work:
     return copy("last_total", "r.total", "last_total", None, "vm", when=BIG)
+
+
+TALL, PAIR = TileType(("k", "c"), (2, 8), F32), TileType(("c",), (16,), F32)
+UPPER, LOWER = ((0, 1), (0, 8)), ((1, 2), (0, 8))
+
+
+def two_orders(second: int) -> Program:
+    """Where a row is big, two waves add up a tile to it: one from above, the other from below, in
+    the place where the total must be already where it is not. There it was brought from 0 of a pair
+    of rows by the first wave, and by the other from ``second``."""
+    loop = Loop("two_orders", over="k")
+    x, d = (loop.stream(name, "f32", k=2, c=8) for name in "XD")
+    total = loop.carry("total", c=8)
+    big = (x.max("k").named("row") > total).named("big")
+    extra = d.sum("k").named("extra")
+    with loop.when(big):
+        total = total.becomes((total + extra).named("grown"))
+    loop.store("out", total)
+    made = loop.meaning
+
+    def op(node: str, reads: tuple[str, ...], to: str, when: str | None = None) -> Work:
+        return Work(
+            node=node,
+            label=node,
+            iteration=0,
+            reads=tuple(map(Access, reads)),
+            writes=(Access(to),),
+            when=when,
+        )
+
+    def half(rows: tuple[Box, Box]) -> Work:
+        return replace(
+            op("extra", ("r.D", "r.big"), "r.new", "big"),
+            reads=(Access("r.D", rows), Access("r.big")),
+            parts=tuple((columns, row) for row, columns in rows),
+        )
+
+    first = half((UPPER, LOWER))
+    other = replace(half((LOWER, UPPER)), writes=(), accumulates=first.writes)
+    steps = (
+        copy("X", "X", "r.X", 0, "vm"),
+        copy("D", "D", "r.D", 0, "vm"),
+        wait("vm"),
+        op("row", ("r.X",), "r.row"),
+        op("big", ("r.row", "r.total"), "r.big"),
+        copy("total", "r.total", Access("pair", (((0, 8),),)), 0),
+        copy("total", Access("pair", (((0, 8),), ((second, second + 8),))), "r.new", 0),
+        first,
+        other,
+        op("grown", ("r.total", "r.new", "r.big"), "r.new", "big"),
+        copy("grown", "r.new", "r.total", 0),
+    )
+    resources = [
+        *(register(f"r.{name}", TALL) for name in "XD"),
+        *(register(f"r.{name}", ROW) for name in ("row", "new")),
+        register("r.big", made["big"].type),
+        register("r.total", ROW, 0.0),
+        register("pair", PAIR, 1.0),
+    ]
+    end = straight("end", copy("out", "r.total", "out", None, "vm"))
+    return program(made, resources, [((0, 1), [looped(*steps), end])])
+
+
+@pytest.mark.parametrize(("second", "right"), [(0, True), (8, False)])
+def test_every_wave_must_hold_what_a_skipped_step_leaves(second: int, right: bool) -> None:
+    made = two_orders(second)
+    assert [Executor(made).run(trips=trips).correct for trips in range(3)] == [True, right, right]
+    verdict = verify(made)
+    assert verdict.proved is right
+    assert {finding.trips for finding in verdict.findings} == (set() if right else {1})

@@ -11,12 +11,14 @@ import pytest
 
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import proves, verify
-from pipeloom.program import Access, Barrier, Box, Program, Step, SyncMethod, Wait, Work
+from pipeloom.program import Access, Barrier, Box, Program, Section, Step, SyncMethod, Wait, Work
 from pipeloom.program.provenance import OrderedBy
 from pipeloom.sync import REPAIRED, synchronize
 from pipeloom.sync.nearest_order import precedences
+from pipeloom.sync.script import Around, Kept, Row
 from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
+from pipeloom.sync.touches import _parts
 from pipeloom.sync.walk import sample_runs
 from tests.unit.judge.verify.programs import TILE, producer_consumer, register
 
@@ -143,6 +145,30 @@ def test_barriers_follow_a_proposal_that_waits_can_make_sound(programs: Any) -> 
     fixed = synchronize(program, barrier_gaps={"loop": (0, 2)})
     assert words(fixed)["loop"] == "bar, load A, load B, vm0, bar, read A, read B, lgkm0, mma"
     assert synchronize(program, barrier_gaps={"loop": (1,)}) == synchronize(program)
+    late = synchronize(program, barrier_gaps={"loop": (2, 4)})
+    assert words(late)["loop"] == "load A, load B, vm0, bar, read A, read B, lgkm0, bar, mma"
+
+
+def test_a_kept_barrier_is_named_by_its_label() -> None:
+    for label, name in (("stagger", "stagger"), ("", "barrier")):
+        kept = Kept(Barrier(label=label), frozenset({0}), 3)
+        row = Row(Section(name="loop", steps=(kept.barrier,)), (kept,), (Around(), Around()))
+        assert row.name(0) == f"[3] {name}"
+
+
+def test_parts_of_an_operand_are_those_of_the_result_that_need_it(programs: Any) -> None:
+    """Rows of C are split among the waves, and those of A with them; B is read whole."""
+    program: Program = programs.gemm(1)
+    mma = next(s for _, _, s in program.groups[0].steps() if getattr(s, "label", "") == "mma")
+    assert isinstance(mma, Work)
+    rows = [part[0] for part in mma.parts]
+    assert rows == [(0, 16), (16, 32)]
+    assert _parts(program.meaning, mma, "A") == tuple((row, (0, 16)) for row in rows)
+    assert _parts(program.meaning, mma, "B") == (((0, 32), (0, 16)),) * 2
+    assert _parts(program.meaning, mma, None) == ()
+    copied = replace(mma, is_copy=True)
+    assert _parts(program.meaning, copied, "A") == _parts(program.meaning, copied, None)
+    assert _parts(program.meaning, copied, None) == mma.parts
 
 
 def test_entries_of_a_step_that_may_be_skipped_are_not_counted_on(programs: Any) -> None:

@@ -167,6 +167,7 @@ CMPX = _op("v_cmpx_gt_u32", Pipe.VALU, "=c2", "v1", "v1", writes=(EXEC,))
 DIV_FMAS = _op("v_div_fmas_f32", Pipe.VALU, "=v1", "v1", "v1", "v1", reads=(VCC,))
 GLOBAL_STORE = _op("global_store_dwordx4", Pipe.MEMORY, "v2", "v4", "s2")
 FMA16 = _op("v_fma_f16", Pipe.VALU, "=v1", "v1", "v1", "v1")
+FP4 = _op("v_cvt_scalef32_pk_fp4_f32", Pipe.VALU, "=v1", "v1", "v1", "v1")
 MOVE, FIRST_LANE = "v_mov_b32", "v_readfirstlane_b32"
 HIGH = ["op_sel:[0,0,0,1]"]
 EXTENSIONS: list[tuple[Instruction, Instruction, int]] = [
@@ -213,6 +214,14 @@ EXTENSIONS: list[tuple[Instruction, Instruction, int]] = [
         instruction("v_cmp_gt_u32", VCC, vgpr(1), vgpr(2)),
         instruction(DIV_FMAS, vgpr(3), vgpr(4), vgpr(5), vgpr(6)),
         4,
+    ),
+    # An instruction that does not read VCC need not wait for it.
+    (instruction("v_cmp_gt_u32", VCC, vgpr(1), vgpr(2)), instruction(MOVE, vgpr(3), vgpr(4)), 0),
+    # A byte of its result is written, whatever its modifiers say.
+    (
+        instruction(FP4, vgpr(1), vgpr(2), vgpr(3), vgpr(4)),
+        instruction(MOVE, vgpr(1), 0),
+        1,
     ),
     (
         instruction(DOT, vgpr(1), vgpr(2), vgpr(3), vgpr(1)),

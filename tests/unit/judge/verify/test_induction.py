@@ -16,7 +16,7 @@ from pipeloom.declare import Loop
 from pipeloom.judge.verify import proves, verify
 from pipeloom.judge.verify.blame import Blame
 from pipeloom.judge.verify.deeds import all_deeds
-from pipeloom.judge.verify.induction import is_settled, loop_shape, repeats
+from pipeloom.judge.verify.induction import _Loop, is_settled, loop_shape, repeats
 from pipeloom.judge.verify.obligations import Prover
 from pipeloom.judge.verify.run_tables import build_run
 from pipeloom.judge.verify.supply import Plans
@@ -24,6 +24,7 @@ from pipeloom.program import Access, Affine, Box, Program, Step, Work
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
 from tests.unit.judge.verify.programs import (
+    BARRIER,
     ROW,
     TILE,
     T,
@@ -32,12 +33,14 @@ from tests.unit.judge.verify.programs import (
     changed,
     copy,
     edited,
+    lds,
     load_row,
     looped,
     lowered,
     producer_consumer,
     program,
     register,
+    row_sum,
     row_sum_program,
     straight,
     wait,
@@ -242,3 +245,42 @@ def test_runs_stand_for_longer_ones_if_one_number_of_trips_leads_back_to_them(
     """Runs of one count are those with other counts of other loops."""
     assert is_settled(4, found) == settled
     assert is_settled(4, found[::-1]) == settled
+
+
+def handed_over(*, early: bool) -> Program:
+    """Two buffers, one barrier per row: while a row is added up the next one is filled in. If
+    ``early``, also the last of a trip while the first of the next is."""
+    buffers = [lds(f"buffer {n}", TILE) for n in range(2)]
+
+    def fill(n: int) -> list[Step]:
+        target = Access(f"buffer {n}", shared=True)
+        return [copy("X", "X", target, n, "vm", label=f"fill {n}"), wait("vm"), BARRIER]
+
+    def use(n: int) -> list[Step]:
+        fetch = copy("X", f"buffer {n}", "R", n, "lgkm", label=f"fetch {n}")
+        return [BARRIER, fetch, wait("lgkm"), add_up(["R"], "sum", n)]
+
+    store = straight("end", copy("out", "sum", "out", None, "vm"))
+    meet = [] if early else [BARRIER]
+    return program(
+        row_sum(),
+        [*buffers, register("R", TILE), register("sum", ROW, 0.0)],
+        [
+            ((0,), [looped(*fill(0), *fill(1), *meet, advance=2)]),
+            ((1,), [looped(*use(0), *use(1), *meet, advance=2), store]),
+        ],
+        iterations=Affine(0, (("T", 2),)),
+    )
+
+
+@pytest.mark.parametrize(("early", "apart"), [(False, 1), (True, 2)])
+def test_trips_that_meet_in_lds_are_not_apart(early: bool, apart: int) -> None:
+    """One wave fetches the last row of a trip while the other fills in the first of the next."""
+    made = handed_over(early=early)
+    verdict = verify(made)
+    assert verdict.proved
+    shape = loop_shape(made, "T")
+    assert shape is not None
+    run = build_run(Plans(made, all_deeds(made)), {"T": 6}, None)
+    loop = _Loop(run, shape, 6)
+    assert loop.apart(loop.touched()) == apart
