@@ -317,7 +317,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "show",
     ),
     "drive.launching": (
-        *("errors", "checks", "device", "write", "machine_code"),
+        *("errors", "checks", "files", "device", "write", "machine_code"),
         *("drive", "drive.kernel_files", "drive.programs"),
     ),
     "drive.programs": (

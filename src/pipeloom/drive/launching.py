@@ -29,6 +29,7 @@ from pipeloom.device.torch_op import TorchOp
 from pipeloom.drive.gemm import Gemm
 from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.drive.programs import Source, emit
+from pipeloom.files import read_file
 from pipeloom.machine_code.launch_file import (
     CODED_TYPES,
     NUMPY_TYPES,
@@ -176,7 +177,7 @@ def _key(kernel: Launched, device: int, how: LaunchSpec | None) -> tuple[Any, ..
         return device, kernel.name, kernel.text
     if _is_code(kernel):
         files = [file for file in image_files(fspath(kernel)) if file.is_file()]
-        return device, how, *((str(file.absolute()), file.read_bytes()) for file in files)
+        return device, how, *((str(file.absolute()), read_file(file)) for file in files)
     return None
 
 

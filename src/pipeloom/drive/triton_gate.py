@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.errors import ConfigError, ScheduleError
-from pipeloom.files import read_text
+from pipeloom.files import read_file, read_text
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.scan import KernelScan, scan_kernel
 from pipeloom.reports.fail_rules import FailRules, FindingGate, GateResult, Ignored, read_baseline
@@ -87,7 +86,7 @@ class TritonGate:
         """Keep a kernel; the listener that was there before is told, too."""
         for name, path in dict(metadata_group).items():
             if name.endswith(".hsaco"):
-                data = Path(path).read_bytes()
+                data = read_file(path)
                 text = dict(metadata_group).get(name.removesuffix(".hsaco") + ".amdgcn")
                 kernel = name, data, "" if text is None else read_text(text)
                 self._kernels.setdefault(hashlib.sha256(data).hexdigest(), kernel)

@@ -106,7 +106,8 @@ def test_the_plugin_fails_a_run_whose_tests_pass(pytester: Any) -> None:
                 _compiled(tmp_path, TEXT)
         """
     )
-    run = ("-p", "pipeloom.cli.pytest_gate", "-p", "no:cacheprovider", "-n0")
+    # By name, whether or not the installed package has it as an entry point.
+    run = ("-p", "no:pipeloom", "-p", "pipeloom.cli.pytest_gate", "-p", "no:cacheprovider", "-n0")
     assert pytester.runpytest_inprocess(*run).ret == 0
     failed = pytester.runpytest_inprocess(*run, "--pipeloom-gate", "--pipeloom-sarif", "a.sarif")
     assert failed.ret == 1
