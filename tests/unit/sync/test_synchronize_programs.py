@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pipeloom.declare import Loop
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import proves, verify
 from pipeloom.program import Access, Barrier, Box, Program, Section, Step, SyncMethod, Wait, Work
@@ -20,7 +21,16 @@ from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
 from pipeloom.sync.touches import _parts
 from pipeloom.sync.walk import sample_runs
-from tests.unit.judge.verify.programs import TILE, producer_consumer, register
+from tests.unit.judge.verify.programs import (
+    ROW,
+    TILE,
+    changed,
+    copy,
+    edited,
+    lowered,
+    producer_consumer,
+    register,
+)
 
 
 def words(program: Program, group: int = 0) -> dict[str, str]:
@@ -147,6 +157,21 @@ def test_barriers_follow_a_proposal_that_waits_can_make_sound(programs: Any) -> 
     assert synchronize(program, barrier_gaps={"loop": (1,)}) == synchronize(program)
     late = synchronize(program, barrier_gaps={"loop": (2, 4)})
     assert words(late)["loop"] == "load A, load B, vm0, bar, read A, read B, lgkm0, bar, mma"
+
+
+def test_what_is_loaded_once_is_waited_for_before_the_loop() -> None:
+    """Q is used by the first step of the loop, before any wait for X."""
+    loop = Loop("scaled", over="k")
+    x, q = loop.stream("X", "f32", k=1, c=8), loop.resident("Q", "f32", c=8)
+    s = loop.carry("S", c=8)
+    s += x.sum("k") * q
+    loop.store("out", s)
+    base = lowered(loop.meaning, [register("again", ROW)])
+    base = changed(base, "loop", "mul", reads=(Access("r.sum"), Access("again")))
+    again = edited(base, 0, "loop", lambda steps: steps.insert(0, copy("Q", "r.Q", "again", 0)))
+    found = words(synchronize(again))
+    assert found["before"] == "copy Q, vm0"
+    assert found["loop"] == "copy Q, copy X, vm0, sum, mul, S.next, carry S"
 
 
 def test_a_kept_barrier_is_named_by_its_label() -> None:
