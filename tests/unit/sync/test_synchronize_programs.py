@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pipeloom.judge.verify import proves, verify
 from pipeloom.program import Access, Barrier, Box, Program, Section, Step, SyncMethod, Wait, Work
 from pipeloom.program.provenance import OrderedBy
 from pipeloom.sync import REPAIRED, synchronize
+from pipeloom.sync.flow import Flow
 from pipeloom.sync.nearest_order import precedences
 from pipeloom.sync.script import Around, Kept, Row
 from pipeloom.sync.strip import stripped
@@ -172,6 +174,31 @@ def test_what_is_loaded_once_is_waited_for_before_the_loop() -> None:
     found = words(synchronize(again))
     assert found["before"] == "copy Q, vm0"
     assert found["loop"] == "copy Q, copy X, vm0, sum, mul, S.next, carry S"
+
+
+@pytest.mark.parametrize(("newer", "early"), [(104, True), (105, False), (106, False)])
+def test_only_what_comes_before_a_read_is_written_too_early(newer: int, early: bool) -> None:
+    """Another group of the same order writes what a read at 5 means at 102, the next at ``newer``:
+    105 is the step of the read itself."""
+
+    def access(group: int, event: int) -> Any:
+        return SimpleNamespace(event=event, touch=SimpleNamespace(group=group))
+
+    walks = [SimpleNamespace(events=range(start, start + 10)) for start in (0, 100)]
+    flow: Any = SimpleNamespace(
+        _scripts=SimpleNamespace(script_of=[0, 0]),
+        run=SimpleNamespace(walks=walks),
+        _first=lambda writes, read: writes[:1],
+    )
+    conflicts: list[tuple[object, ...]] = []
+    read, writes = access(0, 5), [access(1, 102), access(1, newer)]
+    found: Any = SimpleNamespace(
+        read=read, meant=[], conflict=lambda *what: conflicts.append(what[:2])
+    )
+    around = Flow._among(flow, found, writes, [0])
+    assert found.meant == writes[:1]
+    assert conflicts == [(writes[1], read)] * early
+    assert around == (([], []) if early else ([], writes[1:]))
 
 
 def test_a_kept_barrier_is_named_by_its_label() -> None:
