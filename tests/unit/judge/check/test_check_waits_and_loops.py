@@ -86,7 +86,7 @@ def test_only_m0_says_which_register_is_used() -> None:
         assert drift._asks(taint, 0, watched([0])) == asks
 
 
-@pytest.mark.parametrize(("loaded", "plain"), [(V3, True), (V1, False)])
+@pytest.mark.parametrize(("loaded", "plain"), [(V3, True), (V1, False)], ids=["v3", "v1"])
 def test_a_skip_must_not_read_what_seemed_to_reach_nothing(loaded: int, plain: bool) -> None:
     """s_cbranch over an instruction that reads v1, by a register that differs from trip to trip."""
     code = program(
@@ -266,6 +266,7 @@ def test_registers_are_told_apart_by_which_lane_holds_what() -> None:
         ("ds_read_u8 v1, v0\n global_load_dword v1, v0, s[0:1]", (4, 1)),
         ("ds_read_b32 v1, v0\n global_load_ushort v1, v0, s[0:1]", (1, 4)),
     ],
+    ids=["dwords", "bytes of LDS", "shorts of memory"],
 )
 def test_bytes_are_kept_where_less_than_a_dword_is_touched(
     bench: Any, body: str, granules: tuple[int, int]
