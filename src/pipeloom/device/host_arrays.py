@@ -25,6 +25,7 @@ def launch_copied(
     on_host = {name: view for name, view in views.items() if view.on_host}
     for name, view in on_host.items():
         _check_copied(kernel, name, view)
+        _check_apart(kernel, name, on_host)
     if not on_host:
         kernel(stream=stream, **given)
         return {}
@@ -66,3 +67,19 @@ def _check_copied(kernel: PreparedKernel, name: str, view: TensorView) -> None:
         raise DeviceError(f"{name} goes backwards", hint="pass np.ascontiguousarray(x)", field=name)
     if view.read_only and kernel.rules[name].output:
         raise DeviceError(f"{name} cannot be written", hint="pass an array of your own", field=name)
+
+
+def _check_apart(kernel: PreparedKernel, output: str, views: Mapping[str, TensorView]) -> None:
+    """Copied back, an output would bring along what lies between its rows."""
+    if not kernel.rules[output].output:
+        return
+    own = views[output]
+    for name, view in views.items():
+        begin, end = view.address, view.address + view.bytes_to_end
+        same = name == output or (view.address, view.layout) == (own.address, own.layout)
+        if not same and begin < own.address + own.bytes_to_end and own.address < end:
+            raise DeviceError(
+                f"{output} shares memory of the host with {name}",
+                hint="pass arrays of their own",
+                field=output,
+            )

@@ -123,6 +123,13 @@ def _check_strides(one: LaidArray) -> None:
             hint="rows may have gaps, and may not overlap",
             field=rule.name,
         )
+    apart = one.strides[rule.dims[0]] * one.sizes[rule.dims[0]]
+    if rule.output and one.batches > 1 and one.batch_stride < apart:
+        raise DeviceError(
+            f"{rule.name} has batches of {apart} elements, which begin every {one.batch_stride}",
+            hint="batches of an output may have gaps, and may not overlap",
+            field=rule.name,
+        )
     within = one.pitch
     for outer, inner in zip(reversed(rule.dims[:-2]), reversed(rule.dims[1:-1]), strict=True):
         within *= one.sizes[inner]

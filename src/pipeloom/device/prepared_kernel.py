@@ -16,19 +16,22 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, ClassVar
 
+from .contracts import FORMAT
 from .device_memory import Workspaces
 from .hip import Hip
 from .hip_errors import DeviceError
 from .images import KernelImage
 from .laid_arrays import ArrayRule
 from .sequence import LaunchPlan, LaunchStep, operand_rules, planned, scalar_names
-from .tensors import TensorView, view_of
+from .tensors import TensorView, has_negative_bit, view_of
 
 _BUFFER, _SIZE, _END = 1, 2, 3
 """HIP_LAUNCH_PARAM_*: the arguments as one buffer."""
 _RESIDUE = 15
 """Plans know addresses modulo 16 bytes, the widest access there is."""
 MOST_PLANS = 512
+IN_PLACE = "C"
+"""What beta multiplies: each workgroup reads of it what it then stores, and no more."""
 
 
 class Modules:
@@ -102,6 +105,8 @@ class PreparedKernel:
         record = self.record = image.record
         self.rules: Mapping[str, ArrayRule] = operand_rules(record)
         self.scalars = scalar_names(record)
+        own = record.get("format") == FORMAT
+        self._outputs = tuple(name for name, rule in self.rules.items() if own and rule.output)
         self._codes = image.codes
         self._modules = Modules.of(hip)
         self._workspaces = workspaces or Workspaces(hip)
@@ -216,7 +221,8 @@ class PreparedKernel:
         torch = False
         for name, value in given.items():
             if name not in self.rules:
-                key.append((name, value if type(value) is float else self._number(name, value)))
+                number = value if type(value) is float else self._number(name, value)
+                key.append((name, number.hex()))  # 0.0 and -0.0 are equal, and not the same
                 continue
             view = getattr(value, "view", None)
             if type(view) is TensorView:
@@ -224,13 +230,27 @@ class PreparedKernel:
             elif hasattr(value, "data_ptr"):
                 torch = True
                 address = value.data_ptr()
-                shape = value.shape, value.stride(), value.dtype, value.device
+                sign = has_negative_bit(value)
+                shape = value.shape, value.stride(), value.dtype, value.device, sign
             else:
                 view = view_of(value, name)
                 address, shape = view.address, view.layout
             addresses[name] = address
             key.append((name, shape, address & _RESIDUE if address else -1))
+        for output in self._outputs:
+            self._check_alone(output, addresses)
         return tuple(key), addresses, stream_handle(stream, self.device, torch)
+
+    def _check_alone(self, output: str, addresses: Mapping[str, int]) -> None:
+        """An output is no input, but for what beta multiplies: blocks are read after others end."""
+        at = addresses.get(output)
+        for name, address in addresses.items():
+            if at and address == at and name not in (output, IN_PLACE):
+                raise DeviceError(
+                    f"{output} lies where {name} does",
+                    hint="pass an array of its own: other workgroups still read that one",
+                    field=output,
+                )
 
     def _number(self, name: str, value: Any) -> float:
         """A scalar by its value: the object may be changed in place until the next launch."""

@@ -19,7 +19,7 @@ from .fixed_launches import FIXED, fixed_arguments, fixed_rules
 from .formulas import value_of
 from .hip_errors import DeviceError
 from .laid_arrays import ArrayRule, LaidArray
-from .tensors import TensorView
+from .tensors import TensorView, contiguous
 
 APART = 256
 """Bytes of which arrays in a workspace begin at multiples."""
@@ -124,7 +124,8 @@ def planned(
 def _check_timing(contract: KernelContract, view: TensorView, grid: tuple[int, int, int]) -> None:
     """The records of a kernel that times itself have a place each."""
     needed, name = contract.timing_bytes(grid), contract.timing["pointer"]
-    if view.bytes_to_end != needed or view.address % 4 or not view.address:
+    gaps = view.strides != contiguous(view.shape)
+    if view.bytes_to_end != needed or gaps or view.address % 4 or not view.address:
         raise DeviceError(
             f"{name} has {view.bytes_to_end} bytes at {view.address:#x}",
             hint=f"{contract.name} stores {needed} bytes of times for this launch, of zeros before",

@@ -136,6 +136,12 @@ def _of_torch(tensor: Any, name: str) -> TensorView:
             hint="move it to the GPU (cuda), or to the host, as a type that kernels have",
             field=name,
         )
+    if has_negative_bit(tensor):
+        raise DeviceError(
+            f"{name} is a negative view, whose memory has the other sign",
+            hint="pass x.resolve_neg()",
+            field=name,
+        )
     code, bits, lanes = _TORCH[kind]
     return TensorView(
         int(tensor.data_ptr()),
@@ -148,6 +154,12 @@ def _of_torch(tensor: Any, name: str) -> TensorView:
         int(where.index or 0),
         tensor,
     )
+
+
+def has_negative_bit(tensor: Any) -> bool:
+    """Whether a tensor of PyTorch stands for the negative of what lies in memory."""
+    asked = getattr(tensor, "is_neg", None)
+    return bool(asked is not None and asked())
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -181,6 +193,12 @@ def _described(
         raise DeviceError(f"{name} is big-endian", hint="pass x.astype('<...')", field=name)
     shape = tuple(map(int, described["shape"]))
     strides = described.get("strides")
+    if strides is not None and any(int(s) % size for s in strides):
+        raise DeviceError(
+            f"{name} has elements of {size} bytes that begin every {min(strides)} bytes",
+            hint="strides are whole elements: pass np.ascontiguousarray(x)",
+            field=name,
+        )
     in_elements = contiguous(shape) if strides is None else tuple(int(s) // size for s in strides)
     address, read_only = described["data"]
     where = getattr(array, "device", 0)

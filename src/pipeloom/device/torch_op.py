@@ -174,6 +174,13 @@ class TorchOp:
     def _product_backward(self, ctx: Any, gradient: Any) -> tuple[Any, ...]:
         """Of a sum over one dimension: the same sum of the gradient with the other operand."""
         operands = dict(zip((rule.name for rule in self._inputs), ctx.saved_tensors, strict=True))
+        coded = [name for name, tensor in operands.items() if not tensor.is_floating_point()]
+        if coded:
+            raise DeviceError(
+                f"{self.name} has no derivative where {coded[0]} is given as codes",
+                hint="pass a tensor of the type itself",
+                field=coded[0],
+            )
         numbers = dict(zip(self._names()[len(operands) :], ctx.numbers, strict=True))
         dims = dict.fromkeys(dim for rule in self._rules.values() for dim in rule.dims)
         letter = dict(zip(dims, ascii_letters, strict=False))

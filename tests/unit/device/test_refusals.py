@@ -19,7 +19,9 @@ from pipeloom.device.device_memory import DeviceArray
 from pipeloom.device.hip import Hip
 from pipeloom.device.host_arrays import launch_copied
 from pipeloom.device.images import KernelImage
+from pipeloom.device.laid_arrays import ArrayRule, laid_array
 from pipeloom.device.prepared_kernel import stream_handle
+from pipeloom.device.sequence import _check_timing
 from pipeloom.device.tensors import view_of
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.launching import image_of
@@ -309,3 +311,59 @@ def test_an_op_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(pl.DeviceError, match="PyTorch is not installed") as told:
         pl.torch_op(image())
     assert told.value.hint
+
+
+def test_rows_that_are_no_whole_elements_apart() -> None:
+    rows = np.zeros(M, [("row", "<u2", (K,)), ("pad", "u1")])["row"]
+    with pytest.raises(pl.DeviceError, match="begin every"):
+        view_of(rows, "A")
+
+
+def test_a_negative_view_of_pytorch() -> None:
+    tensor = SimpleNamespace(
+        dtype="torch.float32",
+        device=SimpleNamespace(type="cpu", index=None),
+        is_neg=lambda: True,
+        data_ptr=lambda: 64,
+        stride=lambda: (1,),
+        shape=(1,),
+    )
+    with pytest.raises(pl.DeviceError, match="negative view"):
+        view_of(tensor, "bias")
+
+
+def test_an_output_that_is_an_input(hip: Hip, there: dict[str, DeviceArray]) -> None:
+    """On the device by where it begins; of the host, whatever is shared."""
+    kernel = pl.prepare(image())
+    with pytest.raises(pl.DeviceError, match="out lies where A does"):
+        kernel(**{**there, "out": there["A"]})
+    both = np.zeros((M, K + N), np.uint16)
+    given = arrays(A=both[:, :K], out=both[:, K:])
+    with pytest.raises(pl.DeviceError, match="shares memory"):
+        pl.launch(image(), **given)
+
+
+def test_batches_of_an_output_that_overlap() -> None:
+    rule = ArrayRule("out", 0, "bf16", 16, ("m", "n"), (), 1, True, 1)
+    one = np.zeros((4, 8), np.uint16)
+    over = np.lib.stride_tricks.as_strided(one, (2, 4, 8), (16, 16, 2))
+    with pytest.raises(pl.DeviceError, match="begin every"):
+        laid_array(rule, view_of(over, "out"), batched=True)
+    laid_array(rule, view_of(np.zeros((2, 4, 8), np.uint16), "out"), batched=True)
+
+
+def test_zeros_of_both_signs_are_two_numbers(hip: Hip, there: dict[str, DeviceArray]) -> None:
+    kernel = pl.prepare(image())
+    kernel.scalars = ("alpha",)
+    keys = [kernel._key({**there, "alpha": value}, 0)[0] for value in (0.0, -0.0)]
+    assert keys[0] != keys[1]
+
+
+def test_records_of_times_with_gaps() -> None:
+    """As long as the records, and not theirs: what lies between belongs to somebody else."""
+    contract: Any = SimpleNamespace(
+        timing_bytes=lambda grid: 256, timing={"pointer": "times"}, name="k"
+    )
+    _check_timing(contract, view_of(np.zeros(64, np.uint32), "times"), (1, 1, 1))
+    with pytest.raises(pl.DeviceError, match="256 bytes of times"):
+        _check_timing(contract, view_of(np.zeros(64, np.uint32)[::63], "times"), (1, 1, 1))

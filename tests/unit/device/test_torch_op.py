@@ -110,3 +110,12 @@ def test_what_is_refused(hip: Hip) -> None:
         op("product")(torch.zeros(8, 64), whole(16, 64))
     with pytest.raises(pl.DeviceError, match="along k"):
         op("product")(whole(8, 64), whole(16, 128))
+
+
+def test_codes_have_no_derivative(hip: Hip) -> None:
+    """They are no numbers: a gradient of them would be taken of their bits."""
+    a, b = whole(8, 64, seed=1, grad=True), whole(16, 64, seed=2)
+    found = op("product")(a, b.view(torch.uint16))
+    assert torch.equal(found, a @ b.T)
+    with pytest.raises(pl.DeviceError, match="given as codes"):
+        found.sum().backward()
