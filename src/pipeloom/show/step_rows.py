@@ -75,7 +75,9 @@ def role_of(program: Program, step: Step) -> str:
         if step.issues:
             return "matrix" if any(i.unit is Unit.MATRIX for i in step.issues) else "vector"
         return "matrix" if step.accumulates else "vector"
-    source, target = (_space(program, access.resource) for access in (*step.reads, *step.writes))
+    # The first read is what is copied, a second one a condition; programs from files may lack one.
+    ends = (accesses[0] if accesses else None for accesses in (step.reads, step.writes))
+    source, target = (end and _space(program, end.resource) for end in ends)
     if source is NodeKind.STREAM or source is NodeKind.RESIDENT:
         return "load"
     if target is NodeKind.OUTPUT:

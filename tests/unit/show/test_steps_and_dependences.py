@@ -8,9 +8,9 @@ import pytest
 
 from pipeloom import build_schedule
 from pipeloom.drive.programs import as_program
-from pipeloom.program import Barrier, Fence, Priority, Program, Wait
+from pipeloom.program import Barrier, Fence, Priority, Program, Wait, Work
 from pipeloom.show.dependence_graph import ANTI, FLOW, KINDS, Graph, GraphEdge, GraphNode, graph_of
-from pipeloom.show.step_rows import STYLES, label_of, listing, waves_text
+from pipeloom.show.step_rows import STYLES, label_of, listing, role_of, waves_text
 from tests.unit.show.programs import producer_consumer, straight, two_loops
 
 
@@ -156,3 +156,15 @@ def test_a_merged_section_keeps_every_groups_slots() -> None:
     assert rows.waves == ((0,), (1, 2, 3, 4))
     assert rows.at[1, "steady", 0] == rows.at[2, "steady", 1]
     assert rows.rows[rows.at[2, "steady", 0]].waves == "waves 3-4"
+
+
+def test_a_copy_is_told_by_what_it_copies() -> None:
+    """A condition is a second read; a program from a file may lack an access, and is shown too."""
+    program = straight()
+    steps = [step for group in program.groups for _, _, step in group.steps()]
+    copy = next(s for s in steps if isinstance(s, Work) and s.is_copy)
+    role = role_of(program, copy)
+    assert role in STYLES
+    assert role_of(program, replace(copy, reads=(*copy.reads, copy.reads[0]))) == role
+    assert role_of(program, replace(copy, writes=())) in STYLES
+    assert role_of(program, replace(copy, reads=())) in STYLES
