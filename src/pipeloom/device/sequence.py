@@ -80,6 +80,12 @@ def scalar_names(record: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in both for name in one.scalars))
 
 
+def scalar_defaults(record: Mapping[str, Any]) -> dict[str, float]:
+    """Those of them that a caller may leave out, and what they are then."""
+    both = (one.get("scalars", {}) for one in (record, record.get("then")) if one is not None)
+    return {name: float(value) for one in both for name, value in one.items()}
+
+
 def planned(
     record: Mapping[str, Any], views: Mapping[str, TensorView], scalars: Mapping[str, Any]
 ) -> LaunchPlan:

@@ -20,13 +20,14 @@ from typing import Any
 
 from .hip_errors import DeviceError
 from .host_arrays import launch_copied
-from .images import KernelImage
 from .laid_arrays import output_shapes
 from .prepared_kernel import PreparedKernel
-from .sequence import operand_rules, scalar_names
+from .sequence import operand_rules, scalar_defaults, scalar_names
 from .tensors import TORCH_TYPES
 
 NAMESPACE = "pipeloom"
+KernelFor = Callable[[int, Mapping[str, Any]], PreparedKernel]
+"""The kernel that computes tensors, by name, on a device, by number: loaded once, then kept."""
 
 
 def pytorch() -> Any:
@@ -46,27 +47,31 @@ class TorchOp:
 
     Args:
         name: Its name behind ``torch.ops.pipeloom``; a name can be taken once.
-        image: The kernel, and how to launch it.
-        prepare: Loads it on a device, by number; asked once for each.
+        record: How to launch it: which tensors and numbers it takes, and what it returns.
+        kernel_for: Which kernel computes given tensors on a device.
+        namespace: What stands in the place of ``pipeloom``.
     """
 
     def __init__(
-        self, name: str, image: KernelImage, prepare: Callable[[int], PreparedKernel]
+        self,
+        name: str,
+        record: Mapping[str, Any],
+        kernel_for: KernelFor,
+        namespace: str = NAMESPACE,
     ) -> None:
         torch = self._torch = pytorch()
-        self.name = name
-        self._rules = operand_rules(image.record)
+        self.name, self.namespace = name, namespace
+        self._rules = operand_rules(record)
         self._inputs = [r for r in self._rules.values() if not r.output]
         self._outputs = [r for r in self._rules.values() if r.output]
-        self._scalars = scalar_names(image.record)
-        self._usual: Mapping[str, float] = image.record.get("scalars", {})
-        self._batched = bool(image.record.get("batched"))
-        self._prepare = prepare
-        self._prepared: dict[int, PreparedKernel] = {}
-        self._refuse_others(image)
-        qualified = f"{NAMESPACE}::{name}"
+        self._scalars = scalar_names(record)
+        self._usual = scalar_defaults(record)
+        self._batched = bool(record.get("batched"))
+        self._kernel_for = kernel_for
+        self._refuse_others(record)
+        qualified = f"{namespace}::{name}"
         # The definition lives as long as this object: ops of a library that is gone are gone.
-        library = self._library = torch.library.Library(NAMESPACE, "FRAGMENT")
+        library = self._library = torch.library.Library(namespace, "FRAGMENT")
         try:
             library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag,))
         except RuntimeError as error:
@@ -79,10 +84,10 @@ class TorchOp:
         library.impl(name, self._launch_copied, "CPU")
         torch.library.register_fake(qualified, self._fake, lib=library)
         # "product": alpha times the sum of A times B, and nothing more.
-        plain = image.record.get("product")
+        plain = record.get("product")
         backward = self._product_backward if plain else self._no_backward
         torch.library.register_autograd(qualified, backward, setup_context=self._keep, lib=library)
-        self.overload = getattr(getattr(torch.ops, NAMESPACE), name).default
+        self.overload = getattr(getattr(torch.ops, namespace), name).default
         """What ``torch.library.opcheck`` takes."""
 
     @property
@@ -106,13 +111,13 @@ class TorchOp:
         return self.overload(*given, **named)
 
     def __repr__(self) -> str:
-        return f"<TorchOp {NAMESPACE}::{self.schema}>"
+        return f"<TorchOp {self.namespace}::{self.schema}>"
 
-    def _refuse_others(self, image: KernelImage) -> None:
+    def _refuse_others(self, record: Mapping[str, Any]) -> None:
         unknown = [r for r in self._outputs if r.dtype not in TORCH_TYPES]
         if unknown or not self._outputs or not all(r.dims for r in self._rules.values()):
             raise DeviceError(
-                f"the record of {image.record['kernel']} does not say the shape of its outputs",
+                f"the record of {record['kernel']} does not say the shape of its outputs",
                 hint="an op needs a kernel that pipeloom wrote; launch others with pl.launch",
                 field="kernel",
             )
@@ -143,17 +148,12 @@ class TorchOp:
     def _result(self, outputs: list[Any]) -> Any:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _on(self, device: int) -> PreparedKernel:
-        if device not in self._prepared:
-            self._prepared[device] = self._prepare(device)
-        return self._prepared[device]
-
     def _launch(self, *given: Any) -> Any:
         named = self._named(given)
         outputs = self._new(named)
         first = outputs[0]
-        kernel = self._on(int(first.device.index or 0))
         named |= {rule.name: out for rule, out in zip(self._outputs, outputs, strict=True)}
+        kernel = self._kernel_for(int(first.device.index or 0), named)
         size = kernel.workspace_bytes(**named)
         between = first.new_empty(size, dtype=self._torch.uint8) if size else None
         kernel(**named, workspace=between)
@@ -163,7 +163,7 @@ class TorchOp:
         named = self._named(given)
         outputs = self._new(named)
         named |= {rule.name: out for rule, out in zip(self._outputs, outputs, strict=True)}
-        launch_copied(self._on(0), named)
+        launch_copied(self._kernel_for(0, named), named)
         return self._result(outputs)
 
     def _keep(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

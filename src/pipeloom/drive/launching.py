@@ -12,6 +12,7 @@ what is PROVED is launched, unless ``unproved`` says otherwise: a wrong kernel m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from os import PathLike, fspath
 from typing import Any, TypeGuard
 
@@ -124,10 +125,12 @@ def torch_op(kernel: Launched, name: str | None = None, *, unproved: bool = Fals
     image = image_of(kernel)
     image.require_proved(unproved)
 
-    def prepared(device: int) -> PreparedKernel:
+    @cache
+    def loaded(device: int) -> PreparedKernel:
         return PreparedKernel(Hip.open(), device, image)
 
-    return TorchOp(name or str(image.record["kernel"]), image, prepared)
+    name = name or str(image.record["kernel"])
+    return TorchOp(name, image.record, lambda device, _: loaded(device))
 
 
 def image_of(kernel: Launched, how: LaunchSpec | None = None) -> KernelImage:

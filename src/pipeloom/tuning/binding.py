@@ -1,10 +1,11 @@
 """Matrix products from a library of kernels, for anything with DLPack, through HIP.
 
     import pipeloom_gemm
-    library = pipeloom_gemm.Library("lib")
+    library = pipeloom_gemm.Library()        # the one that this package lies in, or comes with
     library.gemm(a, b, out)                  # PyTorch tensors on the GPU, or others
     library.gemm(a, b, out, alpha=0.5, bias=v)       # where its kernels have alpha and a bias
     library.gemm(a, b, out, blocks_a=x, blocks_b=y)  # mxfp8, mxfp4: the scales of 32 along K
+    out = library.torch_op("gemm", "mine")(a, b)     # an op of PyTorch: torch.ops.mine.gemm
 
 ``pipeloom library`` writes this module, ``device`` and ``errors`` as they are: they need Python and
 ROCm, and nothing else. The library's layout says how matrices are stored: NT means ``a`` as M x K
@@ -20,6 +21,7 @@ kernels ran in an emulator, and this package against a stand-in for HIP.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,13 @@ from ..device.hip_errors import DeviceError
 from ..device.images import KernelImage
 from ..device.prepared_kernel import PreparedKernel
 from ..device.tensors import view_of
+from ..device.torch_op import TorchOp
 
 LibraryError = DeviceError
 FORMAT = "pipeloom-library-1"
+DISPATCH = "dispatch.json"
+INSTALLED = "library"
+"""The folder of an installed package that has what else lies beside the package."""
 OPERANDS = {
     "a": "A",
     "b": "B",
@@ -47,14 +53,15 @@ class Library:
     """The kernels of a folder; modules are loaded, on each device, when they are first needed.
 
     Args:
-        folder: What ``pipeloom library`` wrote.
+        folder: What ``pipeloom library`` wrote; where this package lies, or what was installed with
+            it, unless given.
         hip: The HIP to use; that of the process unless given.
     """
 
-    def __init__(self, folder: str | Path, hip: Hip | None = None) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path | None = None, hip: Hip | None = None) -> None:
+        folder = self.folder = _home() if folder is None else Path(folder)
         try:
-            table = json.loads((self.folder / "dispatch.json").read_text(encoding="utf-8"))
+            table = json.loads((self.folder / DISPATCH).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise LibraryError(f"{folder} is no library: {error}", field="folder") from error
         if table.get("format") != FORMAT:
@@ -130,6 +137,24 @@ class Library:
         numbers = {name: 1.0 for name in ("alpha", "beta") if name in kernel.scalars}
         return kernel.workspace_bytes(A=a, B=b, out=out, **arrays, **more, **numbers)
 
+    def torch_op(self, name: str, namespace: str) -> TorchOp:
+        """The product as an op of PyTorch, ``torch.ops.NAMESPACE.NAME``, which makes its output.
+
+        It takes what its kernels take, by their names and in their order (A, B, C, the scales, the
+        bias, then beta and alpha), and chooses a kernel by the sizes, as ``gemm`` does.
+
+        Args:
+            name: The op's name, taken once in a process.
+            namespace: What it stands behind.
+        """
+        records = self.table["kernels"].values()
+        record = {**next(iter(records)), "batched": all(one["batched"] for one in records)}
+
+        def kernel_for(device: int, named: Mapping[str, Any]) -> PreparedKernel:
+            return self._on(device, self._entry(named["A"].shape, named["out"].shape))
+
+        return TorchOp(name, record, kernel_for, namespace)
+
     def close(self) -> None:
         """Free the memory for parts and copies; kernels that use it must be done."""
         for kernel in self._prepared.values():
@@ -137,22 +162,29 @@ class Library:
 
     def _kernel(self, a: Any, out: Any) -> tuple[dict[str, Any], PreparedKernel]:
         """The entry of a shape, and its kernel on the device of its arrays."""
-        left, result = view_of(a, "a"), view_of(out, "out")
-        if min(len(left.shape), len(result.shape)) < 2:
-            raise LibraryError("a and out are matrices, or batches of them", field="a")
+        left = view_of(a, "a")
+        entry = self._entry(left.shape, view_of(out, "out").shape)
         if left.on_host:
             raise LibraryError(
                 "a is not in the memory of a ROCm GPU", hint="move it there", field="a"
             )
+        return entry, self._on(left.device, entry)
+
+    def _entry(self, left: Sequence[int], result: Sequence[int]) -> dict[str, Any]:
+        """Of the shapes of A and of the output."""
+        if min(len(left), len(result)) < 2:
+            raise LibraryError("a and out are matrices, or batches of them", field="a")
         across = 1 if self.table["layout"][0] == "N" else 0
         pairs = 2 if self.table["dtype"] == "fp4" else 1
-        k = left.shape[-2:][across] * (pairs if across else 1)
-        entry = chosen(self.table["entries"], result.shape[-2], result.shape[-1], k)
-        key = left.device, str(entry["kernel"])
+        k = left[-2:][across] * (pairs if across else 1)
+        return chosen(self.table["entries"], result[-2], result[-1], k)
+
+    def _on(self, device: int, entry: Mapping[str, Any]) -> PreparedKernel:
+        key = device, str(entry["kernel"])
         found = self._prepared.get(key)
         if found is None:
             found = self._prepared[key] = self._load(*key)
-        return entry, found
+        return found
 
     def _load(self, device: int, name: str) -> PreparedKernel:
         record = {**self.table["kernels"][name], "before": self.table["packing"]}
@@ -164,6 +196,13 @@ class Library:
             except OSError as error:
                 raise LibraryError(f"cannot read {part['file']}: {error.strerror}") from error
         return PreparedKernel(self._hip or Hip.open(), device, KernelImage(record, codes))
+
+
+def _home() -> Path:
+    """Where this package's library lies: in it, where it is installed, else around it."""
+    package = Path(__file__).parent.parent
+    inside = package / INSTALLED
+    return inside if (inside / DISPATCH).is_file() else package.parent
 
 
 def chosen(entries: list[dict[str, Any]], m: int, n: int, k: int) -> dict[str, Any]:

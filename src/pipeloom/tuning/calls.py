@@ -32,6 +32,7 @@ from pipeloom.machine.gpus import gpu_for
 from pipeloom.tuning import search
 from pipeloom.tuning.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tuning.library import LibraryKernel, kernel_of, with_files, write_library
+from pipeloom.tuning.library_package import USUAL_NAME, check_package_name
 from pipeloom.tuning.search import CLOSE, Tuned, TuneProgress
 from pipeloom.tuning.shapes import MODELS, TOKENS, problems
 
@@ -264,19 +265,28 @@ def gemm(m: int, n: int, k: int, **options: Any) -> TunedKernel:
 
 
 def library(
-    shapes: Shape | Sequence[Shape], folder: str | PathLike[str], **options: Any
+    shapes: Shape | Sequence[Shape],
+    folder: str | PathLike[str],
+    *,
+    torch: bool = False,
+    name: str = USUAL_NAME,
+    **options: Any,
 ) -> TunedLibrary:
     """The best kernels of many shapes as a folder that C and Python can call, without pipeloom.
 
     Args:
         shapes: Those of ``tune``.
         folder: Where it is written; made where it is not there.
+        torch: Whether its package has ops of PyTorch: ``import pipeloom_gemm.ops`` defines
+            ``torch.ops.pipeloom_gemm.gemm``.
+        name: What its package, and the namespace of its ops, is called.
         options: Those of ``tune``.
     """
     _check_options("library", options)
+    check_package_name(name)
     found = tune(shapes, **options)
-    place = Path(folder)
-    return TunedLibrary(place, tuple(found), tuple(write_library(found, place)))
+    written = write_library(found, Path(folder), name=name, torch=torch)
+    return TunedLibrary(Path(folder), tuple(found), tuple(written))
 
 
 def check_kernel_file(path: Path) -> None:

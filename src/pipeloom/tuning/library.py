@@ -3,7 +3,8 @@
     kernels/NAME.hsaco, .json      code objects, each with its contract
     dispatch.json                  shape -> kernel, with what the model predicts and its ranking
     pipeloom_gemm.h, .c            a launcher in C (and its table, pipeloom_gemm_table.h)
-    pipeloom_gemm/                 the same for Python objects with DLPack
+    pipeloom_gemm/                 the same for Python objects with DLPack, and for PyTorch
+    pyproject.toml                 pip installs the package with its kernels
 
 Both launchers choose in the same way, and neither needs pipeloom.
 """
@@ -28,18 +29,13 @@ from pipeloom.errors import SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
-from pipeloom.tuning.binding import FORMAT
+from pipeloom.tuning.binding import DISPATCH, FORMAT
+from pipeloom.tuning.library_package import USUAL_NAME, python_package
 from pipeloom.tuning.search import Tuned
 from pipeloom.write import assemble
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 TABLE = "pipeloom_gemm_table.h"
-PACKAGE = '''"""Matrix products from the library that this package lies in; see ``Library``."""
-
-from .tuning.binding import Library, LibraryError
-
-__all__ = ["Library", "LibraryError"]
-'''
 _MATRICES = ("A", "B", "C", "out", "P", "X", "blocks_A", "blocks_B")
 _ARRAYS = (*_MATRICES, "scale_A", "scale_B", "bias")
 _VALUES = (
@@ -82,8 +78,15 @@ def kernel_of(spec: GemmSpec, store: Store | None = None) -> LibraryKernel:
     return LibraryKernel(made.kernel.name, made.contract(), codes)
 
 
-def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = None) -> list[Path]:
-    """Write all files of the library; their paths."""
+def write_library(
+    tuned: Sequence[Tuned],
+    folder: Path,
+    store: Store | None = None,
+    *,
+    name: str = USUAL_NAME,
+    torch: bool = False,
+) -> list[Path]:
+    """Write all files of the library; their paths. The Python package has the name."""
     kinds = {(one.chip, p.dtype, p.layout, p.finish) for one in tuned for p in [one.problem]}
     if len(kinds) != 1:
         raise SpecError(
@@ -95,28 +98,17 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     specs = {one: replace(one.spec, align=least_align(one.spec)) for one in tuned}
     kernels = {spec: kernel_of(spec, store) for spec in specs.values()}
     table = dispatch({one: kernels[spec] for one, spec in specs.items()})
-    contents: dict[str, str | bytes] = {"dispatch.json": _json(table), TABLE: c_table(table)}
+    contents: dict[str, str | bytes] = {DISPATCH: _json(table), TABLE: c_table(table)}
     for kernel in kernels.values():
         contents |= {_file(name): code for name, code in kernel.codes.items()}
         contents[f"kernels/{kernel.name}.json"] = _json(_placed(kernel))
     here = files("pipeloom")
-    for name in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
-        contents[name] = (here / "tuning" / "launcher" / name).read_text(encoding="utf-8")
-    contents |= python_package()
-    written = {folder / name: contents[name] for name in sorted(contents)}
+    for file in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
+        contents[file] = (here / "tuning" / "launcher" / file).read_text(encoding="utf-8")
+    contents |= python_package(name, ops=torch)
+    written = {folder / file: contents[file] for file in sorted(contents)}
     write_files(written)
     return list(written)
-
-
-def python_package() -> dict[str, str]:
-    """The launcher for Python: ours, under another name, by its path in the library."""
-    here = files("pipeloom")
-    device = sorted(one.name for one in (here / "device").iterdir() if one.name.endswith(".py"))
-    names = ["errors.py", "tuning/binding.py", *(f"device/{name}" for name in device)]
-    found = {name: (here / name).read_text(encoding="utf-8") for name in names}
-    found["tuning/__init__.py"] = ""
-    found["__init__.py"] = PACKAGE
-    return {f"pipeloom_gemm/{name}": text for name, text in found.items()}
 
 
 def dispatch(kernels: Mapping[Tuned, LibraryKernel]) -> dict[str, Any]:

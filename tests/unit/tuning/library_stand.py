@@ -39,11 +39,11 @@ def tuned_as(problem: GemmProblem, plan: Plan) -> Tuned:
     return Tuned(problem, GPU.chip, plan, cost, found, (trial,), 1, 0.0)
 
 
-def write_quickly(tuned: Sequence[Tuned], folder: Path) -> list[Path]:
+def write_quickly(tuned: Sequence[Tuned], folder: Path, **options: Any) -> list[Path]:
     """Kernels in the first order that fits, which takes no search."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "gemm_kernel", lambda spec: gemm_kernel(replace(spec, search=False)))
-        return library.write_library(tuned, folder, Store(None))
+        return library.write_library(tuned, folder, Store(None), **options)
 
 
 class Device:

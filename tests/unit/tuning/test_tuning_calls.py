@@ -48,7 +48,9 @@ def test_commands(
     for copy in record["before"].values():
         assert load_code_object(str(tmp_path / copy["file"])).kernel(copy["kernel"])
     _run_by_their_records(tmp_path, capsys)
-    assert main(["library", "64x48x128", "--jobs", "1", "-o", "lib", "--json"]) == 0
+    ops = ["--torch", "--name", "my_gemms"]
+    assert main(["library", "64x48x128", "--jobs", "1", "-o", "lib", "--json", *ops]) == 0
+    assert (tmp_path / "lib" / "my_gemms" / "ops.py").is_file()
     named = {Path(one) for one in json.loads(capsys.readouterr().out)["files"]}
     written = (tmp_path / "lib").rglob("*")
     assert named == {one.relative_to(tmp_path) for one in written if one.is_file()}
@@ -121,7 +123,7 @@ def _same_from_python(
     (text,) = made.assembly().values()
     assert (folder / "k.s").read_text() == text
     assert load_code_object(assemble_text(text, "gfx950")).kernel(made.kernel.name)
-    written = pl.library(["64x48x128"], folder / "again")
+    written = pl.library(["64x48x128"], folder / "again", torch=True, name="my_gemms")
     assert written.kernels == 1
     for one in (made, made.kernel, made.tuned, written):
         assert len(repr(one)) < 500
@@ -179,6 +181,7 @@ def test_products_that_are_refused(
         (["gemm", "64", "48", "128", "-o", "k.txt"], 1),
         (["gemm", "64", "48", "128", "--dtype", "mxfp8", "--target", "MI300X"], 1),
         (["library", "64x48x128", "-o", "/dev/null/lib"], 1),
+        (["library", "64x48x128", "-o", "lib", "--name", "torch"], 1),
         (["tune", "64x48x128", "--page", "/dev/null/page"], 1),
         (["tune", "64x48x128", "--seconds", "nan"], 2),
         (["tune"], 2),
