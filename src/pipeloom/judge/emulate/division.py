@@ -2,7 +2,9 @@
 
 A compiler divides by a reciprocal and Newton steps. v_div_scale moves operands away from overflow
 and denormals, v_div_fmas undoes it in the last step, v_div_fixup puts in the special cases.
-Cases and limits: CDNA3 ISA, the descriptions of these instructions.
+Cases and limits: CDNA3 ISA, the descriptions of these instructions. Where its text would not give
+the quotient of IEEE 754, which LLVM promises of the sequence (`fdiv` without `!fpmath`), a comment
+says what is done instead.
 """
 
 from __future__ import annotations
@@ -21,7 +23,11 @@ Lanes = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Limits of one float format. ``far`` is the quotient's exponent that may overflow."""
+    """Limits of one float format.
+
+    ``far`` is the distance of exponents from which a quotient may overflow, ``vanishes`` that below
+    which it rounds to zero.
+    """
 
     float_type: type[np.generic]
     word_type: type[np.generic]
@@ -29,6 +35,7 @@ class Precision:
     exponents: int
     far: int
     shift: int
+    vanishes: int
 
     def exponent(self, value: Values) -> npt.NDArray[np.int64]:
         """The biased exponent field."""
@@ -40,8 +47,8 @@ class Precision:
         return found
 
 
-SINGLE = Precision(np.float32, np.uint32, 23, 0xFF, 96, 64)
-DOUBLE = Precision(np.float64, np.uint64, 52, 0x7FF, 768, 128)
+SINGLE = Precision(np.float32, np.uint32, 23, 0xFF, 96, 64, -150)
+DOUBLE = Precision(np.float64, np.uint64, 52, 0x7FF, 768, 128, -1075)
 
 
 def division_scale(
@@ -56,7 +63,9 @@ def division_scale(
     distance = precision.exponent(numerator) - precision.exponent(denominator)
     small_denominator = precision.is_denormal(denominator)
     reciprocal_tiny = precision.is_denormal(1 / denominator)
-    quotient_tiny = precision.is_denormal(numerator / denominator)
+    # The text asks whether the quotient is a denormal. One below half of the smallest, which rounds
+    # to zero, must count too: unscaled, it would be rounded twice, first in the Newton steps.
+    quotient_tiny = precision.exponent(numerator / denominator) == 0
     tiny_numerator = precision.exponent(numerator) <= precision.mantissa + (
         precision is DOUBLE  # the ISA's limits are 23 and 53
     )
@@ -104,13 +113,21 @@ def division_fixup(quotient: Values, denominator: Values, numerator: Values) -> 
     sign = np.where(negative, kind(-1), kind(1))
     invalid = (denominator == 0) & (numerator == 0)
     invalid |= np.isinf(denominator) & np.isinf(numerator)
+    vanishes = np.zeros(negative.shape, np.bool_)  # the text of v_div_fixup_f16 has no such case
+    for precision in (SINGLE, DOUBLE):
+        if kind is precision.float_type:
+            distance = precision.exponent(numerator) - precision.exponent(denominator)
+            vanishes = distance < precision.vanishes
     result: Values = np.select(
         [
             np.isnan(numerator) | np.isnan(denominator) | invalid,
             (denominator == 0) | np.isinf(numerator),
-            np.isinf(denominator) | (numerator == 0),
+            np.isinf(denominator) | (numerator == 0) | vanishes,
+            # A quotient that overflows has become infinity minus infinity in the Newton steps. The
+            # text passes that on; tinygrad's emulator, tested beside GPUs, corrects it, too.
+            np.isnan(quotient),
         ],
-        [kind(np.nan), sign * kind(np.inf), sign * kind(0)],
+        [kind(np.nan), sign * kind(np.inf), sign * kind(0), sign * kind(np.inf)],
         sign * np.abs(quotient),
     ).astype(kind)
     return result

@@ -307,33 +307,6 @@ EXTREMES = np.array(
 )
 
 
-def test_division_sequence_of_the_compiler(bench: Any) -> None:
-    """The f32 division that LLVM emits: scale, reciprocal, refine, fixup; correctly rounded."""
-    rng = np.random.default_rng(3)
-    top = (rng.standard_normal(64) * 10.0 ** rng.integers(-30, 30, 64)).astype(np.float32)
-    bottom = (rng.standard_normal(64) * 10.0 ** rng.integers(-30, 30, 64)).astype(np.float32)
-    top[:4], bottom[:4] = [0, 1, 0, np.inf], [2, 0, 0, 3]
-    body = """
-      v_div_scale_f32 v20, s[40:41], v9, v9, v8
-      v_rcp_f32 v21, v20
-      v_div_scale_f32 v22, vcc, v8, v9, v8
-      v_fma_f32 v23, -v20, v21, 1.0
-      v_fma_f32 v21, v23, v21, v21
-      v_mul_f32 v24, v22, v21
-      v_fma_f32 v25, -v20, v24, v22
-      v_fma_f32 v24, v25, v21, v24
-      v_fma_f32 v25, -v20, v24, v22
-      v_div_fmas_f32 v26, v25, v21, v24
-      v_div_fixup_f32 v26, v26, v9, v8"""
-    got = bench.run(body, [top, bottom], ["v26"])[0].view(np.float32)
-    with np.errstate(all="ignore"):
-        wanted = top / bottom
-    assert np.isnan(got[2])
-    assert np.isnan(wanted[2])
-    normal = (np.abs(wanted) > 1e-37) | (wanted == 0)
-    np.testing.assert_allclose(got[normal], wanted[normal], rtol=1.3e-7)
-
-
 @pytest.mark.parametrize("name", ["rcp", "rsqrt", "exp2", "log2"])
 def test_transcendental_ops_take_and_make_no_denormals(name: str, bench: Any) -> None:
     """The meaning of the op and the instruction agree, near the ends of f32 too."""
