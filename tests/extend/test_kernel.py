@@ -58,7 +58,7 @@ def test_it_means_a_line_of_numpy() -> None:
 
 
 def test_it_is_proved_and_executed(program: pl.Program) -> None:
-    assert pl.verify(program).proved
+    assert pl.verify(program, ops=LOOP.ops).proved
     for order in ("forward", "reverse"):
         assert pl.execute(program, trips=1, ops=LOOP.ops, order=order).correct
 
@@ -76,7 +76,7 @@ def test_it_is_simulated_and_traced(program: pl.Program) -> None:
 
 def test_it_has_a_page(program: pl.Program, tmp_path: Path) -> None:
     page = tmp_path / "layer.html"
-    page.write_text(pl.report(program), encoding="utf-8")
+    page.write_text(pl.report(program, ops=LOOP.ops), encoding="utf-8")
     text = page.read_text(encoding="utf-8")
     assert "<title>layer" in text
     assert "acme.leaky" in text
@@ -125,11 +125,11 @@ def test_what_the_run_of_a_loop_lacks_is_named_before_any_search(
 def test_new_waits_for_old(program: pl.Program) -> None:
     """Without its waits it is wrong, and ``synchronize`` finds them again."""
     bare = pl.Program.from_dict(without_waits(program.to_dict()))
-    assert not pl.verify(bare).proved
-    again = pl.synchronize(bare)
-    assert pl.verify(again).proved
-    kept = pl.synchronize(bare, keep_barriers=True)
-    assert pl.verify(kept).proved
+    assert not pl.verify(bare, ops=LOOP.ops).proved
+    again = pl.synchronize(bare, ops=LOOP.ops)
+    assert pl.verify(again, ops=LOOP.ops).proved
+    kept = pl.synchronize(bare, keep_barriers=True, ops=LOOP.ops)
+    assert pl.verify(kept, ops=LOOP.ops).proved
 
 
 def without_waits(plain: dict[str, object]) -> dict[str, object]:
@@ -176,7 +176,7 @@ def test_groups_of_waves_and_both_chips() -> None:
     roles = (pl.Producer(1), pl.Consumer(4))
     target = pl.target_for("gfx942")
     program = pl.pipeline(LOOP, target, groups=roles, depth=2, strategy=pl.Exact(work_limit=1.0))
-    assert pl.verify(program).proved
+    assert pl.verify(program, ops=LOOP.ops).proved
     emitted = pl.emit(program, ops=LOOP.ops)
     sizes = {"m": 40, "n": 33, "k": emitted.k_min}
     trial = pl.run(emitted, sizes=sizes, ops=LOOP.ops, scalars=SCALE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_it_means_its_function() -> None:
 
 def test_it_is_proved_executed_and_simulated() -> None:
     program = piped(RELU6)
-    assert pl.verify(program).proved
+    assert pl.verify(program, ops=words(RELU6)).proved
     assert pl.execute(program, trips=2, ops=words(RELU6)).correct
     assert pl.simulate(program).steady_cycles_per_iteration > 0
 
@@ -88,14 +88,30 @@ def test_an_instruction_that_does_not_exist_is_named_with_near_ones() -> None:
 
 
 def test_a_file_does_not_carry_it() -> None:
-    """Order needs no op's meaning, numbers and machine code do."""
+    """Times need no op's meaning; whoever says that it computes something does."""
     again = pl.Program.from_json(piped(RELU6).to_json())
-    assert pl.verify(again).proved
     assert pl.simulate(again).total_cycles > 0
-    for verb in (pl.emit, lambda p: pl.execute(p, trips=1)):
+    for verb in (
+        pl.verify,
+        pl.synchronize,
+        pl.emit,
+        pl.report,
+        pl.fix,
+        lambda p: pl.execute(p, trips=1),
+    ):
         with pytest.raises(pl.ConfigError, match=r"op 'acme\.relu6' is not in the vocabulary"):
             verb(again)
+    assert pl.verify(again, ops=words(RELU6)).proved
     assert pl.emit(again, ops=words(RELU6)).text == pl.emit(piped(RELU6), ops=words(RELU6)).text
+
+
+def test_no_judge_takes_it_for_what_it_is_not() -> None:
+    """A program that gives an op fewer operands than it takes is nobody's right program."""
+    program = piped(RELU6)
+    pair = pl.VOCABULARY.extended(pl.OpDef(RELU6.name, 2, np.add))
+    for verb in (pl.verify, pl.synchronize, pl.emit, partial(pl.execute, trips=1)):
+        with pytest.raises(pl.ScheduleError, match=r"1 value\(s\) by 'acme\.relu6', which takes 2"):
+            verb(program, ops=pair)
 
 
 def test_without_instructions_it_has_a_meaning_only() -> None:

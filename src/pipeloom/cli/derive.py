@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if found is None:
         return _ordered(arguments, chosen)
-    program = peeled(found.program)
+    program = peeled(found.program, loop.ops)
     if arguments.output is not None:
         write_file(arguments.output, program.to_json())
     if arguments.json:

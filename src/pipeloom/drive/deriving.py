@@ -167,7 +167,7 @@ def _judged_again(entry: dict[str, Any], lowered: Lowered) -> Derived:
     program = found.program
     if program.meaning != lowered.meaning or program.target != lowered.target:
         raise ConfigError("it is of another loop", field="store")
-    if not verify(peel(program)).proved:
+    if not verify(peel(program), ops=lowered.ops).proved:
         raise ConfigError("its program is not proved", field="store")
     cycles = steady_cycles(program)
     again = _proved(lowered, program, found.pattern, cycles, found.tried, found.ended)
@@ -400,7 +400,7 @@ def _proved(
     known = described(lowered, program, cycles, least, pattern, tried, ended)
     # Masks in a loop of their own, as ``pipeline`` gives it: the proof is one of masks in every
     # iteration first, so it is one of both.
-    verdict = verify(peel(known))
+    verdict = verify(peel(known), ops=lowered.ops)
     if not verdict.proved:
         raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
     return Derived(

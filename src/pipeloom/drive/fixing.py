@@ -125,7 +125,7 @@ def fix(job: FixJob | Source | Named) -> Fixed:
     if choice.unchanged:
         notes = (*opened.notes(), *notes)
     else:
-        verdict = verify(opened.program(form.sync, form.reorder))
+        verdict = verify(opened.program(form.sync, form.reorder), ops=opened.ops)
     return Fixed(
         header=opened.header(),
         tile=opened.tile_text(),

@@ -111,7 +111,7 @@ def choose_form(
     schedule that could have a tile and has none is timed with one of bf16. Raises ``OrderError``
     where no form can be proved.
     """
-    verdict = verify(opened.program("reference"))
+    verdict = verify(opened.program("reference"), ops=opened.ops)
     label = "sync as declared"
     if isinstance(opened.origin, LoopSource | Program):
         label = "sync as it is"

@@ -389,7 +389,7 @@ def first_program(loop: Loop, target: Target, waves: dict[str, int]) -> Program:
         except OrderError as error:
             fault = fault or error
             continue
-        verdict = verify(program)
+        verdict = verify(program, ops=loop.ops)
         if not verdict.proved:
             raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
         return program

@@ -35,7 +35,8 @@ def judge(
     """
     opened = open_source(what, keep_interrupted=keep_interrupted)
     program = opened.program()
-    verdict = lay_margins(program, verify(program, counter_stall=counter_stall))
+    found = verify(program, counter_stall=counter_stall, ops=opened.ops)
+    verdict = lay_margins(program, found)
     return Judged(opened, program, verdict, emitted_form(opened.source))
 
 

@@ -148,7 +148,9 @@ class Opened:
             return lift(compiled, self.kernel(compiled), chip, *types)
         if sync != "reference":
             method = PROVEN if sync == "proven" else REPAIRED
-            return synchronize_program(self.program("reference"), method=method, reorder=reorder)
+            return synchronize_program(
+                self.program("reference"), method=method, reorder=reorder, ops=self.ops
+            )
         if isinstance(origin, LoopSource):
             return origin.program(self.source.progress, keep_interrupted=self.keep_interrupted)
         assert isinstance(origin, Program)

@@ -27,6 +27,7 @@ from pipeloom.order.peel import peel
 from pipeloom.order.roles import Role
 from pipeloom.order.strategy import Strategy
 from pipeloom.program.program import Program
+from pipeloom.program.vocabulary import Vocabulary
 from pipeloom.sync import synchronize
 
 
@@ -95,7 +96,7 @@ def pipeline(
         except OrderError as error:  # a strategy may have an order that fits
             why = error.message
         if derived is not None:
-            return peeled(derived.program)
+            return peeled(derived.program, loop.ops)
         why = why or unwoven(loop, target, waves)
         strategy, notes = otherwise, (f"not woven from single instructions: {why}",)
     arranged = arrange(
@@ -113,23 +114,23 @@ def pipeline(
     ordered = arranged.program.provenance.ordered
     if ordered is not None and ordered.interrupted and not keep_interrupted:
         raise KeyboardInterrupt
-    program = peel(synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps))
-    _require_proof(program)
+    program = peel(synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps, ops=loop.ops))
+    _require_proof(program, loop.ops)
     if notes:
         how = replace(program.provenance, notes=(*notes, *program.provenance.notes))
         program = program.with_groups(program.groups, how)
     return program
 
 
-def peeled(program: Program) -> Program:
+def peeled(program: Program, ops: Vocabulary) -> Program:
     """``program``, which ``derive`` proved, with masks in a loop of their own: proved as well."""
     apart = peel(program)
     if apart is not program:
-        _require_proof(apart)
+        _require_proof(apart, ops)
     return apart
 
 
-def _require_proof(program: Program) -> None:
-    verdict = verify(program)
+def _require_proof(program: Program, ops: Vocabulary) -> None:
+    verdict = verify(program, ops=ops)
     if not verdict.proved:
         raise InternalError(f"the pipeline of {program.name!r} is wrong: {verdict.summary()}")

@@ -80,7 +80,11 @@ def as_program(
 
 
 def verify(
-    source: Source, kernel: Kernel | None = None, *, counter_stall: bool | None = None
+    source: Source,
+    kernel: Kernel | None = None,
+    *,
+    counter_stall: bool | None = None,
+    ops: Vocabulary | None = None,
 ) -> Verdict:
     """Prove it right for every trip count, or say what goes wrong and how.
 
@@ -89,14 +93,20 @@ def verify(
         kernel: The model of a schedule of your own.
         counter_stall: Whether the issue of a step waits while its counter is full. By default it is
             what the target's vendor states of each counter.
+        ops: The ops that it uses, where they are not the shipped ones; a loop has its own.
     """
     program = as_program(source, kernel)
-    return lay_margins(program, verify_program(program, counter_stall=counter_stall))
+    found = verify_program(program, counter_stall=counter_stall, ops=ops or _ops(source))
+    return lay_margins(program, found)
 
 
 @overload
 def synchronize(
-    source: Program, *, reorder: bool = False, keep_barriers: bool = False
+    source: Program,
+    *,
+    reorder: bool = False,
+    keep_barriers: bool = False,
+    ops: Vocabulary | None = None,
 ) -> Program: ...
 @overload
 def synchronize(
@@ -110,6 +120,7 @@ def synchronize(
     kernel: Kernel | None = None,
     reorder: bool = False,
     keep_barriers: bool = False,
+    ops: Vocabulary | None = None,
 ) -> Program | CompiledSchedule:
     """The same work in the same order, with new waits and barriers; the result is PROVED.
 
@@ -121,6 +132,7 @@ def synchronize(
         reorder: Whether the fewest steps move where no synchronisation saves the order. The
             result says which.
         keep_barriers: Whether the barriers stay as they are and only the waits are new.
+        ops: The ops of a program that brings its own.
     """
     _check(source)
     if isinstance(source, CompiledSchedule):
@@ -128,7 +140,7 @@ def synchronize(
     check_instance("synchronize", "source", source, Program)
     _only_for_schedules(kernel=kernel)
     method = REPAIRED if keep_barriers else PROVEN
-    return synchronize_program(source, method=method, reorder=reorder)
+    return synchronize_program(source, method=method, reorder=reorder, ops=ops or VOCABULARY)
 
 
 def execute(
@@ -314,7 +326,7 @@ def report(
         source: A program, schedule or loop, or the name of one.
         kernel: The model of a schedule of your own.
         k_tiles: How many iterations to simulate.
-        ops: The ops of a program that brings its own; without them nothing is emitted from it.
+        ops: The ops of a program that brings its own.
     """
     _check(source)
     what = source if kernel is None else as_program(source, kernel)

@@ -74,7 +74,7 @@ class Simulation:
 
     def verdict(self) -> Verdict:
         """Whether what is run can race."""
-        return verify(self.program)
+        return verify(self.program, ops=self.opened.ops)
 
     def iterations_of(self, trips: int) -> int:
         """K tiles of that many trips of the main loop, or of its least number."""

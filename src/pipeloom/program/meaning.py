@@ -26,7 +26,7 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.idle import idles_past, idles_past_end
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
-from pipeloom.program.vocabulary import VOCABULARY
+from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -154,13 +154,23 @@ class Meaning:
         check_start(node.name, node.start)
         self._check_region(node)
         self._check_shape(node)
-        self._check_op(node)
+        if node.kind is NodeKind.OP and node.op in VOCABULARY:
+            self._check_op(node, VOCABULARY[node.op])
 
-    def _check_op(self, node: Node) -> None:
-        """An op of the vocabulary is used as it is there; others are known to their users."""
-        if node.kind is not NodeKind.OP or node.op not in VOCABULARY:
-            return
-        op = VOCABULARY[node.op]
+    def check_ops(self, ops: Vocabulary) -> None:
+        """Refuse ops that are not known, or not used as they are; shipped ones are checked before.
+
+        What an op of another name computes, and whether it may be summed in parts, nobody knows:
+        no judge says anything of a graph that has one.
+
+        Args:
+            ops: Those that are known.
+        """
+        for node in self.nodes:
+            if node.kind is NodeKind.OP and node.op not in VOCABULARY:
+                self._check_op(node, ops[node.op])
+
+    def _check_op(self, node: Node, op: OpDef) -> None:
         reduces = node.init is not None or len(self.domain(node).dims) > len(node.type.dims)
         if len(node.uses) != op.arity or (reduces and op.reduce is None):
             raise GraphError(

@@ -15,6 +15,7 @@ from pipeloom.checks import check_instance
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import FindingKind, verify
 from pipeloom.program import Program, SyncMethod
+from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 from pipeloom.sync.keep import mended
 from pipeloom.sync.nearest_order import reordered
 from pipeloom.sync.place import place_synchronisation, place_waits
@@ -35,6 +36,7 @@ def synchronize(
     reorder: bool = False,
     barrier_gaps: Mapping[str, Sequence[int]] | None = None,
     prove: bool = True,
+    ops: Vocabulary = VOCABULARY,
 ) -> Program:
     """``program`` with its work in order, and new waits and barriers; the result is PROVED.
 
@@ -50,7 +52,7 @@ def synchronize(
     with ``reorder`` the fewest steps move instead, and the provenance says which. Fences and
     priorities stay where they are among the work. What was claimed of waits and barriers that it
     had, and now has others, is dropped from the provenance. Without ``prove``, which is for
-    searches that prove only what they keep, the result is not checked.
+    searches that prove only what they keep, the result is not checked. ``ops`` are the verifier's.
     """
     check_instance("synchronize", "program", program, Program)
     study = Study.of(stripped(program, keep_barriers=method is REPAIRED))
@@ -73,12 +75,12 @@ def synchronize(
     )
     result = program.with_groups(groups, provenance)
     if prove:
-        _check(result)
+        _check(result, ops)
     return result
 
 
-def _check(program: Program) -> None:
-    verdict = verify(program)
+def _check(program: Program, ops: Vocabulary) -> None:
+    verdict = verify(program, ops=ops)
     if verdict.proved:
         return
     worst = verdict.findings[0]

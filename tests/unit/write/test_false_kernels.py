@@ -341,7 +341,7 @@ def test_whether_any_number_is_true() -> None:
     loop = Loop("any", over="k")
     x = loop.stream("X", "f32", b=1, k=1, n=256)
     loop.store("out", x + loop.apply(OpDef("acme.any", 1, lambda a: a, Reduce.ANY), x, over=("n",)))
-    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program, ops=loop.ops)
     with pytest.raises(EmitError, match="whether any of 'X' is true"):
         emit_program(program, ops=loop.ops)
 
@@ -356,7 +356,7 @@ def test_a_condition_is_all_of_its_instructions() -> None:
     with loop.when(loop.apply(at_most, row, total)):
         total = total.becomes(total + row + 1.0)
     loop.store("out", total)
-    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program, ops=loop.ops)
     kernel = emit_program(program, ops=loop.ops)
     sizes = {"b": 1, "k": kernel.launch.least, "n": 256}
     trial = run_program(kernel, assemble(kernel), sizes=sizes, ops=loop.ops)

@@ -39,6 +39,7 @@ class Executor:
     ) -> None:
         check_instance("execute", "program", program, Program)
         self.program = program
+        program.meaning.check_ops(ops)
         self.ops = ops
         self.storage = Storage(program, ops)
         self._counter_stall = counter_stall

@@ -42,6 +42,7 @@ from pipeloom.judge.verify.severity import NominalTiming
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.program import Program, Wait, Work
 from pipeloom.program.idle import Inputs, needs_finite
+from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
 MAX_TRIPS = 40
 """Trips of a loop examined at most beyond the least number."""
@@ -53,25 +54,31 @@ ENOUGH_TRIPS = 5
 """A program known to be wrong is left after so many trip counts that show nothing new."""
 
 
-def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
+def verify(
+    program: Program, *, counter_stall: bool | None = None, ops: Vocabulary = VOCABULARY
+) -> Verdict:
     """Prove ``program`` right for every trip count, or say what goes wrong and how.
 
     ``counter_stall`` says whether the issue of a step waits while its counter is full; by default
-    what the target's vendor states of each counter. Verdicts on the last programs are kept: a
-    synchroniser, a gate and a page ask for the same one.
+    what the target's vendor states of each counter. ``ops`` are those that the program may use.
+    Verdicts on the last programs are kept: a synchroniser, a gate and a page ask for the same one.
     """
     check_instance("verify", "program", program, Program)
+    program.meaning.check_ops(ops)
     with rarely_collected():
         return _verdict(program, counter_stall)
 
 
-def proves(program: Program, *, counter_stall: bool | None = None) -> bool:
+def proves(
+    program: Program, *, counter_stall: bool | None = None, ops: Vocabulary = VOCABULARY
+) -> bool:
     """Whether ``verify`` says PROVED, settled by the first thing that is wrong.
 
     For whoever tries many programs and asks no more of them: most wrong ones are found out at the
     first trip counts.
     """
     check_instance("proves", "program", program, Program)
+    program.meaning.check_ops(ops)
     plans = _plans(program)
     if hanging_trips(program) is not None:
         return False

@@ -80,7 +80,7 @@ WAITS = {Traffic.GLOBAL: ("vm", VMCNT_LIMIT), Traffic.LDS: ("lgkm", LGKMCNT_LIMI
 def emit_cdna(
     program: Program,
     *,
-    judge: ProgramJudge = verify,
+    judge: ProgramJudge | None = None,
     ops: Vocabulary = VOCABULARY,
     name: str | None = None,
     allow_timing: bool = False,
@@ -89,8 +89,8 @@ def emit_cdna(
 ) -> EmittedKernel:
     """The kernel of a program whose verdict allows it; raises ``EmitError`` for what it cannot be.
 
-    ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
-    ``placing`` is what launches may ask of it beyond whole trips; ``timed`` adds clocks around it.
+    ``ops`` must hold every op of the program, with its lowering; ``placing`` is what launches may
+    ask of it beyond whole trips; ``timed`` adds clocks around it.
     """
     if program.target.encoded_as not in PROCESSORS:
         raise EmitError(
@@ -101,9 +101,9 @@ def emit_cdna(
     for tile in (*(n.type for n in program.meaning.nodes), *(r.type for r in program.resources)):
         dtype_for(tile.dtype)
     symbol = re.sub(r"^(?=\d)|\W", "_", name or program.name, flags=re.ASCII)
-    status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)
-    dealt = dealt_dimensions(program)
-    if dealt:
+    verdict = verify(program, ops=ops) if judge is None else judge(program)
+    status = require_proved(verdict, f"program {program.name!r}", allow_timing=allow_timing)
+    if dealt := dealt_dimensions(program):
         # Where rows are dealt to lanes by thirds already, no few instructions compute both.
         with suppress(NotLinearError):
             return _Emission(program, ops, symbol, placing, dealt).kernel(status, timed)

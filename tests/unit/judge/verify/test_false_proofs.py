@@ -221,9 +221,10 @@ def test_a_maximum_of_ones_own_does_not_begin_at_zero() -> None:
 
     right = lowered(loop.meaning)
     base = edited(right, 0, "loop", added)
-    assert not execute(base, trips=1, ops=VOCABULARY.extended(top), explain=False).correct
-    assert verify(right).proved
-    assert not verify(base).proved
+    ops = VOCABULARY.extended(top)
+    assert not execute(base, trips=1, ops=ops, explain=False).correct
+    assert verify(right, ops=ops).proved
+    assert not verify(base, ops=ops).proved
 
 
 def test_constants_are_not_told_apart_by_six_digits() -> None:
