@@ -55,7 +55,7 @@ bench: $(VENV)/dev  ## print the speed tables of benchmarks/
 
 lock:  ## resolve the pinned dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra emit --extra emulate pyproject.toml requirements/build.in -o requirements/runtime.lock
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra dev --extra emit --extra emulate pyproject.toml -c requirements/runtime.lock -o requirements/dev.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra dev --extra emit --extra emulate --extra zstd pyproject.toml -c requirements/runtime.lock -o requirements/dev.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra docs pyproject.toml -c requirements/dev.lock -o requirements/docs.lock
 
 clean:  ## remove the environment, caches and build/

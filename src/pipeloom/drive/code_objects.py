@@ -4,7 +4,7 @@
         found.name, found.data            # "build/libk.so!gfx942#0", bytes of an ELF file
 
 Known: linked code objects and object files (ELF for AMDGPU), assembly, offload bundles of clang,
-plain or compressed with zlib, the same in a host program's ``.hip_fatbin``, ``ar`` and ``tar``
+plain or compressed with zlib or zstd, the same in a host program's ``.hip_fatbin``, ``ar`` and ``tar``
 archives of all these, and folders of them, Triton's cache among them. What a file says of itself
 decides, not its name; in folders only files whose names end as kernels' do are opened.
 
@@ -13,6 +13,7 @@ Bundle formats: LLVM, "Clang Offload Bundler" (clang.llvm.org/docs/ClangOffloadB
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import struct
@@ -43,7 +44,9 @@ _BUNDLE, _COMPRESSED, _ARCHIVE, _ELF = (
     b"\x7fELF",
 )
 _AMDGPU = 224
-_ZLIB = 0
+_ZLIB, _ZSTD = 0, 1
+_ZSTD_MODULES = ("compression.zstd", "backports.zstd")
+"""Python's own, from 3.14 on, and the same for older ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +169,30 @@ class _Unpacking:
             size, raw, header = *struct.unpack_from("<QQ", data, at + 8), 32
         else:
             raise ValueError(f"a compressed bundle of version {version}")
-        if method != _ZLIB:
-            raise ValueError(
-                "a bundle compressed with zstd, which Python 3.11 cannot read; "
-                "unpack it with clang-offload-bundler"
-            )
         if raw > self._left:
             raise ValueError("it unpacks to too much")
-        unpacked = zlib.decompressobj().decompress(data[at + header : at + size], raw)
+        unpacked = _unpacked(method, data[at + header : at + size], raw)
         return unpacked, at + max(size, header)
+
+
+def _unpacked(method: int, packed: bytes, most: int) -> bytes:
+    if method == _ZLIB:
+        return zlib.decompressobj().decompress(packed, most)
+    if method != _ZSTD:
+        raise ValueError(f"a bundle compressed by method {method}, which is neither zlib nor zstd")
+    for name in _ZSTD_MODULES:
+        try:
+            zstd = importlib.import_module(name)
+        except ImportError:
+            continue
+        try:
+            return bytes(zstd.ZstdDecompressor().decompress(packed, most))
+        except zstd.ZstdError as error:
+            raise ValueError(f"a bundle compressed with zstd that is malformed: {error}") from error
+    raise ValueError(
+        "a bundle compressed with zstd, which Python reads from 3.14 on; before that install "
+        "pipeloom[zstd]"
+    )
 
 
 def _entries(bundle: bytes) -> Iterator[tuple[str, bytes]]:

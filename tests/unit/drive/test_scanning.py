@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import sys
 import tarfile
 import zlib
 from pathlib import Path
@@ -19,6 +20,11 @@ from pipeloom.errors import ScheduleError
 from pipeloom.judge.scan import control_flow, fixed_point
 from pipeloom.write import assemble_text
 from tests.unit.judge.scan.conftest import kernel_text
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 RACY = "global_load_dword v4, v1, s[4:5]\n v_mov_b32 v5, v4\n s_endpgm"
 CLEAN = "global_load_dword v4, v1, s[4:5]\n s_waitcnt vmcnt(0)\n v_mov_b32 v5, v4\n s_endpgm"
@@ -41,7 +47,7 @@ def bundle(*entries: tuple[str, bytes]) -> bytes:
 
 
 def compressed(data: bytes, version: int = 2, method: int = 0) -> bytes:
-    packed = zlib.compress(data)
+    packed = zstd.compress(data) if method == 1 else zlib.compress(data)
     sizes = "<QQ" if version == 3 else "<II"
     total = 4 + 4 + struct.calcsize(sizes) + 8 + len(packed)
     return (
@@ -74,9 +80,12 @@ def test_every_container_gives_the_same_kernel(racy: bytes, tmp_path: Path) -> N
     (tmp_path / "f.tar.gz").write_bytes(tarred("in/k.hsaco", racy))
     (tmp_path / "g.s").write_text(kernel_text(RACY))
     (tmp_path / "h.fatbin").write_bytes(packed + bytes(100) + packed)
+    (tmp_path / "i.fatbin").write_bytes(compressed(packed, method=1))
     (tmp_path / "notes.txt").write_text("not opened")
     report = scan([tmp_path])
-    assert [Path(one.file.partition("!")[0]).name[0] for one in report.kernels] == list("abcdefghh")
+    assert [Path(one.file.partition("!")[0]).name[0] for one in report.kernels] == list(
+        "abcdefghhi"
+    )
     for one in report.kernels:
         assert not one.reason
         assert [(f.kind.value, f.definite) for f in one.findings] == [("register", True)]
@@ -90,7 +99,9 @@ def test_every_container_gives_the_same_kernel(racy: bytes, tmp_path: Path) -> N
         (b"hello", "k.co", "no code object"),
         (b"\x7fELF", "k.co", "cut short"),
         (b"CCOB" + struct.pack("<HH", 9, 0), "k.fatbin", "version 9"),
-        (compressed(b"x", method=1), "k.fatbin", "zstd"),
+        (compressed(b"x", method=1)[:-3] + b"xyz", "k.fatbin", "malformed"),
+        (compressed(b"x", method=1), "k.fatbin", "no offload bundle"),
+        (compressed(b"x", method=2), "k.fatbin", "method 2"),
         (b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", 1 << 40), "k.fatbin", "cut short"),
         (bundle(("a-amdgcn--gfx950", b"xx"))[:-1], "k.fatbin", "outside"),
         (b"\x1f\x8b" + bytes(20), "k.tar.gz", "malformed"),
@@ -105,9 +116,19 @@ def test_what_cannot_be_read_says_why(data: bytes, name: str, reason: str, tmp_p
     assert scan([path]).exit_code == 6
 
 
-def test_a_bundle_that_unpacks_without_end(racy: bytes, tmp_path: Path) -> None:
+def test_zstd_that_python_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
     path = tmp_path / "k.fatbin"
-    claimed = bytearray(compressed(bundle(("amdgcn--gfx950", racy))))
+    path.write_bytes(compressed(b"x", method=1))
+    (found,) = code_objects(str(path))
+    assert "pipeloom[zstd]" in found.fault
+
+
+@pytest.mark.parametrize("method", [0, 1])
+def test_a_bundle_that_unpacks_without_end(method: int, racy: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "k.fatbin"
+    claimed = bytearray(compressed(bundle(("amdgcn--gfx950", racy)), method=method))
     claimed[12:16] = struct.pack("<I", 0xFFFFFFFF)
     path.write_bytes(bytes(claimed))
     (found,) = code_objects(str(path))
