@@ -7,7 +7,8 @@ backwards), so a loop over two stages gives two visits, whatever else it counts.
 arrive, the registers in which they differ are not known from there on.
 
 A branch on the thread's number parts the waves where its condition is known: each way is followed
-by the waves that take it, until the ways meet.
+by the waves that take it, until the ways meet. Where one way has a barrier more, its waves *trail*
+from there on: they come to every barrier when the others have come to the next one.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ Node = tuple[int, int, int]
 """A run, the loops that have gone round, and a set of address registers by number."""
 Instance = tuple[int, Number, Number, Number, int]
 """An LDS access: position, value of its address register, EXEC (-1: not known), waves as bits."""
-_WAVES = -1
-"""In a set of address registers: which waves are here. -2 - n: which were, before run n."""
+_WAVES, _TRAILING = -1, -2
+"""In a set of address registers: which waves are here, and which of all waves trail."""
+UNKNOWN = -1
+"""Of the waves that trail: nobody knows which, or by how many barriers."""
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class AddressPaths:
     follows: dict[Node, list[Node]] = field(default_factory=dict)
     accesses: dict[Node, dict[int, Instance | None]] = field(default_factory=dict)
     """Per visit, the LDS accesses by position; None where the address is not known."""
+    groups: dict[Node, tuple[int, int]] = field(default_factory=dict)
+    """Per visit, which waves come, and which of all waves trail; as bits."""
     unparted: set[int] = field(default_factory=set)
     """Branches on the thread's number whose condition is not known on some path."""
 
@@ -64,7 +69,8 @@ def address_paths(
     wanted, needed = _needed(steps, flow, branches, values)
     found = AddressPaths()
     start = {r: n for r, n in values.start().items() if wanted[0] >> r & 1}
-    start[_WAVES] = (1 << values.waves) - 1
+    followed = branches.counts or not branches.barriers
+    start |= {_WAVES: (1 << values.waves) - 1, _TRAILING: 0 if followed else UNKNOWN}
     environments: dict[tuple[tuple[int, Number], ...], int] = {}
     listed: list[Environment] = []
 
@@ -86,11 +92,15 @@ def address_paths(
             raise TooMuchWorkError(f"its LDS addresses differ on more than {MOST_NODES:,} paths")
         run, context, which = node
         known = dict(listed[which])
+        found.groups[node] = known[_WAVES], known[_TRAILING]
         found.accesses[node] = _walk(steps, needed[run], values, known)
         after: list[Node] = []
         ways = _ways(steps, flow, branches, values, run, known)
+        trailing = _trailing(branches, run, ways, known, values.waves)
         if ways is None:
             found.unparted.add(run)
+        if ways is None or run not in branches.meets:
+            known[_TRAILING] = trailing
         for place in flow.follow(run, context):
             target = place[0]
             waves = known[_WAVES] if ways is None else ways[target]
@@ -102,8 +112,11 @@ def address_paths(
                 if r < 0 or (wanted[target] >> r & 1 and not blurred.get(place, 0) >> r & 1)
             }
             if ways is not None and waves != known[_WAVES] and run in branches.meets:
-                arriving.setdefault(-2 - branches.meets[run], known[_WAVES])
-            arriving[_WAVES] = arriving.pop(-2 - target, waves)
+                arriving.setdefault(_then(_WAVES, branches.meets[run]), known[_WAVES])
+                then = _then(_TRAILING, branches.meets[run])
+                arriving[then] = trailing if trailing == UNKNOWN else arriving.get(then, trailing)
+            arriving[_WAVES] = arriving.pop(_then(_WAVES, target), waves)
+            arriving[_TRAILING] = arriving.pop(_then(_TRAILING, target), known[_TRAILING])
             here = visits.setdefault(place, set())
             env = number(arriving)
             if env not in here and len(here) >= MOST_VISITS:
@@ -119,6 +132,30 @@ def address_paths(
         found.follows[node] = after
         todo += after
     return found
+
+
+def _then(what: int, run: int) -> int:
+    """In a set of address registers: the same, from a run on."""
+    return what - 2 * (run + 1)
+
+
+def _trailing(
+    branches: WaveBranches, run: int, ways: dict[int, int] | None, known: Environment, waves: int
+) -> int:
+    """Which waves trail where the ways behind a run have met."""
+    before = known[_TRAILING]
+    if run not in branches.counts or before == UNKNOWN:
+        return before
+    counts = branches.counts[run]
+    if counts is None or ways is None or known[_WAVES] != (1 << waves) - 1:
+        return UNKNOWN
+    passed = [
+        (before >> wave & 1) + sum(counts[way] for way, bits in ways.items() if bits >> wave & 1)
+        for wave in range(waves)
+    ]
+    if max(passed) - min(passed) > 1:
+        return UNKNOWN
+    return sum(1 << wave for wave, count in enumerate(passed) if count > min(passed))
 
 
 def _differing(one: Environment, others: Sequence[Environment]) -> int:

@@ -31,13 +31,14 @@ def apply(state: InFlight, step: ScanStep, bit: int, in_lds: bool) -> None:
     elif step.wait is not None:
         state.wait(*step.wait)
     elif step.barrier:
-        state.barrier()
+        state.barrier(in_lds)
     if step.other_lanes:
         state.mask()
 
 
 Event = tuple[ScanStep, int, bool]
-"""A step, the operation that it issues as a bit (0: none), whether other waves can meet it."""
+"""A step, the operation that it issues as a bit (0: none), whether other waves can meet it; of a
+barrier, whether some waves are one ahead."""
 
 
 def solve(

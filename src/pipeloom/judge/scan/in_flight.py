@@ -9,7 +9,8 @@ path has surely retired it, and no full counter has).
 
 Operations are bits; a queue is a list of sets by age. Scalar loads return in any order: a set that
 only lgkmcnt(0) empties. ``open_`` are LDS accesses that no barrier has made known to other waves:
-one ends that when the access has retired before it.
+one ends that when the access has retired before it. ``late_`` are those that the last barrier made
+known: waves that are one barrier ahead have not come to it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class InFlight:
     scalar_must: int = 0
     open_may: int = 0
     open_must: int = 0
+    late_may: int = 0
+    late_must: int = 0
     masked: int = 0
     """Operations since whose issue EXEC may have lost lanes."""
     most: list[int] = field(default_factory=lambda: [0, 0])
@@ -50,6 +53,8 @@ class InFlight:
             self.scalar_must,
             self.open_may,
             self.open_must,
+            self.late_may,
+            self.late_must,
             self.masked,
             list(self.most),
         )
@@ -85,10 +90,13 @@ class InFlight:
         if lgkm == 0:
             self.scalar_may = self.scalar_must = 0
 
-    def barrier(self) -> None:
-        """What is over is known to all waves."""
-        self.open_may &= self.all_may()
-        self.open_must &= self.all_must()
+    def barrier(self, apart: bool) -> None:
+        """What is over is known to all waves; ``apart`` if some waves are one barrier ahead."""
+        may, must = self.all_may(), self.all_must()
+        self.late_may = self.open_may & ~may if apart else 0
+        self.late_must = self.open_must & ~must if apart else 0
+        self.open_may &= may
+        self.open_must &= must
 
     def mask(self) -> None:
         """EXEC may have lost lanes."""
@@ -134,14 +142,27 @@ class InFlight:
             if other.most[queue] > self.most[queue]:
                 self.most[queue] = other.most[queue]
                 changed = True
-        before = (self.scalar_may, self.scalar_must, self.open_may, self.open_must, self.masked)
+        before = self._sets()
+        recent = (self.open_must | self.late_must) & (other.open_must | other.late_must)
         self.scalar_may |= other.scalar_may
         self.scalar_must &= other.scalar_must
         self.open_may |= other.open_may
         self.open_must &= other.open_must
+        self.late_may |= other.late_may
+        self.late_must = recent & ~self.open_must
         self.masked |= other.masked
-        after = (self.scalar_may, self.scalar_must, self.open_may, self.open_must, self.masked)
-        return changed or before != after
+        return changed or before != self._sets()
+
+    def _sets(self) -> tuple[int, ...]:
+        return (
+            self.scalar_may,
+            self.scalar_must,
+            self.open_may,
+            self.open_must,
+            self.late_may,
+            self.late_must,
+            self.masked,
+        )
 
 
 def _push(ages: Ages, bit: int, limit: int, *, full: bool = False) -> None:

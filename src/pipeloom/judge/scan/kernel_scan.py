@@ -62,7 +62,7 @@ def _scan(kernel: CodeKernel, file: str, lines: Mapping[int, str]) -> KernelScan
     findings = [
         *_register_findings(registers.meetings, places),
         *_lds_findings(shared.meetings, steps, places),
-        *_barrier_findings(branches, places),
+        *([] if shared.even else _barrier_findings(branches, places)),
         *_other_findings(registers, places),
         *_wait_states(short, steps, issued, places),
     ]
@@ -174,6 +174,11 @@ def _lds_message(one: LdsMeeting, steps: Sequence[ScanStep], where: str) -> str:
     act = "reads" if steps[one.second].lds is LdsTouch.READ else "overwrites"
     still = "reading" if steps[one.first].lds is LdsTouch.READ else "writing"
     lacks = f"s_waitcnt {one.counter}" if one.counter else ""
+    if one.trails:
+        return (
+            f"{act} {where} of LDS, which a wave that is one barrier behind may still be {still}: "
+            "its wait stands one barrier too late"
+        )
     if not one.across:
         return f"{act} {where} of LDS, which the wave may still be {still}: {lacks} is missing"
     barrier = f"{lacks} and then s_barrier" if lacks else "s_barrier"

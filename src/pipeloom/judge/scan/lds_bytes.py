@@ -75,13 +75,14 @@ class LdsBytes:
             found |= one & other
         return found
 
-    def across_waves(self, a: ByteSets, b: ByteSets) -> int:
-        """Bytes that both touch in two different waves."""
+    def across_waves(self, a: ByteSets, b: ByteSets, of_a: int, of_b: int) -> int:
+        """Bytes that both touch in two different waves, of some for each."""
         found = 0
         for at, mine in enumerate(b):
-            for other, theirs in enumerate(a):
-                if other != at:
-                    found |= mine & theirs
+            if of_b >> at & 1:
+                for other, theirs in enumerate(a):
+                    if other != at and of_a >> other & 1:
+                        found |= mine & theirs
         return found
 
 

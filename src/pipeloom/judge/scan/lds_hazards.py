@@ -7,15 +7,17 @@ writing, that neither orders are a finding. Bytes are those of ``lds_bytes``; ac
 is not known are counted.
 
 Between waves a finding is definite only where all waves come to both places and the lanes are
-known; a kernel whose waves may execute different numbers of barriers has possible ones only.
+known. Of two groups of waves that are one barrier apart, the one behind must have waited one
+barrier earlier than its own code needs; where waves are apart in another way, findings are possible
+only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pipeloom.judge.scan.address_paths import AddressPaths, Instance, Node, address_paths
+from pipeloom.judge.scan.address_paths import UNKNOWN, AddressPaths, Instance, Node, address_paths
 from pipeloom.judge.scan.control_flow import CodePaths
 from pipeloom.judge.scan.fixed_point import Event, TooMuchWorkError, apply, solve
 from pipeloom.judge.scan.in_flight import InFlight
@@ -37,6 +39,8 @@ class LdsMeeting:
     counter: str
     """The wait that the first lacks; empty where only a barrier is missing."""
     definite: bool
+    trails: bool = False
+    """Whether the first is of a wave that is one barrier behind, and waited for one too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class LdsScan:
     meetings: tuple[LdsMeeting, ...]
     unknown: int
     """Accesses whose address is not known on some path."""
+    even: bool = False
+    """Whether all waves are known to end with equally many barriers behind them."""
 
 
 def scan_lds(
@@ -68,6 +74,9 @@ def scan_lds(
 
 _Key = tuple[int, int, bool]
 """First, second, across."""
+_Waves = tuple[int, int]
+"""Waves of the first and of the second access, as bits; _SAME: any wave, the same for both."""
+_SAME: _Waves = (-1, -1)
 
 
 class _Walk:
@@ -82,15 +91,15 @@ class _Walk:
         self._steps, self._flow, self._branches = steps, flow, branches
         self._paths: AddressPaths = address_paths(steps, flow, branches, values)
         self._bytes = LdsBytes(values, size)
-        self._one_wave = values.waves == 1
+        self._all_waves = (1 << values.waves) - 1
         self._partial = branches.by_data.union(
             *(branches.by_thread[run] for run in self._paths.unparted)
         )
         self._numbers: dict[Instance, int] = {}
         self._instances: list[Instance] = []
         self._sets: list[ByteSets] = []
-        self._checked: dict[tuple[int, bool], tuple[int, int]] = {}
-        self._pairs: dict[tuple[int, int, bool], int] = {}
+        self._checked: dict[tuple[int, _Waves], tuple[int, int]] = {}
+        self._pairs: dict[tuple[int, int, _Waves], int] = {}
         self._run_of = {}
         for number, run in enumerate(flow.runs):
             self._run_of.update(dict.fromkeys(range(run.start, run.end), number))
@@ -101,11 +110,12 @@ class _Walk:
 
     def _events_of(self, node: Node) -> list[Event]:
         accesses = self._paths.accesses[node]
+        apart = self._paths.groups[node][1] not in (0, UNKNOWN)
         events: list[Event] = []
         for step in self._eventful[node[0]]:
             access = accesses.get(step.at)
             bit = 0 if access is None else 1 << self._number(access)
-            events.append((step, bit, bool(bit)))
+            events.append((step, bit, apart if step.barrier else bool(bit)))
         return events
 
     def _number(self, access: Instance) -> int:
@@ -141,11 +151,10 @@ class _Walk:
             for at, access in accesses.items()
             if access is None
         }
-        meetings = tuple(
-            LdsMeeting(m.first, m.second, m.across, m.bytes, m.counter, key in definite)
-            for key, m in sorted(found.items())
-        )
-        return LdsScan(meetings, len(unknown))
+        meetings = tuple(replace(m, definite=key in definite) for key, m in sorted(found.items()))
+        ends = [node for node in self._paths.follows if not self._flow.runs[node[0]].follows]
+        even = all(self._paths.groups[node][1] == 0 for node in ends)
+        return LdsScan(meetings, len(unknown), even)
 
     def _look(
         self,
@@ -159,24 +168,39 @@ class _Walk:
             if bit:
                 surely: dict[bool, set[int]] = {False: set(), True: set()}
                 number = bit.bit_length() - 1
-                must = state.all_must()
-                for across, ops in ((False, state.all_may()), (True, state.open_may)):
-                    if across and self._one_wave:
-                        continue
-                    for one in _each(self._conflicts(ops, number, across)):
-                        shared = self._pairs[one, number, across]
+                for waves, may, must in self._who(node, state):
+                    across = waves != _SAME
+                    for one in _each(self._conflicts(may, number, waves)):
+                        shared = self._pairs[one, number, waves]
                         at, flag = self._instances[one][0], 1 << one
                         key = (at, step.at, across)
                         if key not in found:
+                            trails = across and not state.open_may & flag
                             late = bool(state.all_may() & flag)
                             counter = state.counter(flag) if late else ""
-                            found[key] = LdsMeeting(at, step.at, across, shared, counter, False)
-                        held = state.open_must if across else must
-                        if held & flag and self._sure(one, number, across):
+                            found[key] = LdsMeeting(
+                                at, step.at, across, shared, counter, False, trails
+                            )
+                        if must & flag and self._sure(one, number, across):
                             surely[across].add(at)
                 for across, firsts in surely.items():
                     certain.setdefault((step.at, node[1], across), []).append(firsts)
             apply(state, step, bit, in_lds)
+
+    def _who(self, node: Node, state: InFlight) -> Iterator[tuple[_Waves, int, int]]:
+        """Whose accesses may meet one of this node, and whose must: which waves, and in flight."""
+        yield _SAME, state.all_may(), state.all_must()
+        waves, trailing = self._paths.groups[node]
+        if trailing == UNKNOWN:
+            yield (self._all_waves, self._all_waves), state.open_may, 0
+            return
+        behind, ahead = waves & trailing, waves & ~trailing
+        for group in (behind, ahead):
+            yield (group, group), state.open_may, state.open_must
+        recent = state.open_may | state.late_may, state.open_must | state.late_must
+        yield (behind, ahead), *recent
+        yield (ahead, behind), state.open_may, 0
+        yield (self._all_waves & ~waves, waves), state.open_may, 0
 
     def _sure(self, first: int, second: int, across: bool) -> bool:
         """Whether lanes are known and, between waves, all waves come to both places."""
@@ -186,33 +210,35 @@ class _Walk:
                 return False
             if across and self._run_of[at] in self._partial:
                 return False
-        return not (across and self._branches.barriers)
+        return True
 
-    def _conflicts(self, ops: int, second: int, across: bool) -> int:
+    def _conflicts(self, ops: int, second: int, waves: _Waves) -> int:
         """Those of some accesses that have to be ordered before the second."""
-        checked, bad = self._checked.get((second, across), (0, 0))
+        if not (waves[0] and waves[1]):
+            return 0
+        checked, bad = self._checked.get((second, waves), (0, 0))
         new = ops & ~checked
         if new:
             for first in _each(new):
-                shared = self._compare(first, second, across)
+                shared = self._compare(first, second, waves)
                 if shared:
-                    self._pairs[first, second, across] = shared
+                    self._pairs[first, second, waves] = shared
                     bad |= 1 << first
-            self._checked[second, across] = (checked | new, bad)
+            self._checked[second, waves] = (checked | new, bad)
         return ops & bad
 
-    def _compare(self, first: int, second: int, across: bool) -> int:
+    def _compare(self, first: int, second: int, waves: _Waves) -> int:
         a = self._steps[self._instances[first][0]].lds
         b = self._steps[self._instances[second][0]].lds
         if a is b and a in (LdsTouch.READ, LdsTouch.ATOMIC):
             return 0
-        if not across:
+        if waves == _SAME:
             in_order = (a is LdsTouch.DMA) == (b is LdsTouch.DMA)
             return 0 if in_order else self._bytes.same_wave(self._sets[first], self._sets[second])
         if self._instances[first][0] == self._instances[second][0]:
             # One instruction in two waves: what they write they write together.
             return 0
-        return self._bytes.across_waves(self._sets[first], self._sets[second])
+        return self._bytes.across_waves(self._sets[first], self._sets[second], *waves)
 
 
 def _each(ops: int) -> list[int]:

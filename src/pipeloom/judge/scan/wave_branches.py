@@ -42,11 +42,14 @@ class WaveBranches:
     """Runs under branches on what lanes have loaded, or on what was set under other branches."""
     barriers: tuple[tuple[int, int], ...]
     """(branch, barrier) by position: its ways have different numbers of barriers."""
+    counts: Mapping[int, Mapping[int, int] | None]
+    """Of a run that ends in such a branch, the barriers on each way by the run that it begins with;
+    None where a way has no fixed number."""
 
     def unknown(self) -> WaveBranches:
         """The same, where nobody asks how waves part."""
         under = self.by_data.union(*self.by_thread.values())
-        return WaveBranches({}, {}, under, self.barriers)
+        return WaveBranches({}, {}, under, self.barriers, {})
 
     def condition(self, run: int, step: ScanStep) -> int:
         """The registers that decide a branch on the thread's number; none of others."""
@@ -83,16 +86,32 @@ def wave_branches(steps: Sequence[ScanStep], flow: CodePaths) -> WaveBranches:
         if joined == before:
             break
     barriers: dict[int, int] = {}
+    counts: dict[int, Mapping[int, int] | None] = {}
     for number in sorted(by_thread):
         uneven = _uneven(steps, flow, number, after[number])
         if uneven:
             barriers.setdefault(uneven[0], flow.runs[number].end - 1)
+            counts[number] = _on_each_way(steps, flow, number, after[number])
     return WaveBranches(
         by_thread,
         {number: after[number] for number in by_thread if after[number] < len(flow.runs)},
         frozenset().union(*by_data.values()),
         tuple((branch, barrier) for barrier, branch in sorted(barriers.items())),
+        counts,
     )
+
+
+def _on_each_way(
+    steps: Sequence[ScanStep], flow: CodePaths, branch: int, meeting: int
+) -> dict[int, int] | None:
+    """Barriers from a branch to where its ways meet, if every path of a way has as many."""
+    known = {meeting: 0}
+    for run in sorted(_between(flow, branch, meeting), reverse=True):
+        behind = {known.get(target, -1) for target in flow.runs[run].follows}
+        if len(behind) != 1 or -1 in behind:
+            return None
+        known[run] = len(_barriers(steps, flow, run)) + behind.pop()
+    return {target: known[target] for target in flow.runs[branch].follows}
 
 
 def _uneven(steps: Sequence[ScanStep], flow: CodePaths, branch: int, meeting: int) -> list[int]:

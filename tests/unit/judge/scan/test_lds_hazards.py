@@ -192,6 +192,54 @@ def test_atomics_need_no_order_among_themselves(scanned: Scan) -> None:
     assert _found(scanned(body.format("ds_read_b32 v4,"))) == [("lds-waves", True)]
 
 
+APART = f"""
+  {OWN}
+  v_or_b32 v3, 0x100, v1
+  v_lshrrev_b32 v6, 6, v0
+  s_nop 4
+  v_readfirstlane_b32 s12, v6
+  s_cmp_eq_u32 s12, {{ahead}}
+  s_cbranch_scc1 .Lfirst
+  s_barrier
+.Lfirst:
+  ds_read_b32 v4, {{address}}
+  {{early}}
+  s_barrier
+  s_waitcnt lgkmcnt(0)
+  s_barrier
+  ds_write_b32 v1, v5
+  s_waitcnt lgkmcnt(0)
+  s_cmp_lg_u32 s12, {{ahead}}
+  s_cbranch_scc1 .Llast
+  s_barrier
+.Llast:
+  s_endpgm
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        # The wave behind waits one barrier too late: the other is past both.
+        ({}, [("lds-waves", True)]),
+        ({"early": "s_waitcnt lgkmcnt(0)"}, []),
+        # No two waves differ in how many barriers they execute.
+        ({"ahead": 7}, []),
+        # Only the dword of the second wave is read: by the wave ahead it is over in time.
+        ({"address": "v3"}, []),
+        ({"address": "v3", "ahead": 1}, [("lds-waves", True)]),
+    ],
+)
+def test_groups_of_waves_that_are_a_barrier_apart(
+    scanned: Scan, values: dict[str, object], found: list[tuple[str, bool]]
+) -> None:
+    given = {"early": "s_nop 0", "ahead": 0, "address": "v2"} | values
+    scan = scanned(APART.format(**given))
+    assert _found(scan) == found
+    # In the end all waves have come to as many barriers.
+    assert _found(scan, ScanKind.BARRIER) == []
+
+
 COPIES = """
   v_lshrrev_b32 v3, 6, v0
   s_nop 4
