@@ -4,9 +4,9 @@
         found.name, found.data            # "build/libk.so!gfx942#0", bytes of an ELF file
 
 Known: linked code objects and object files (ELF for AMDGPU), assembly, offload bundles of clang,
-plain or compressed with zlib or zstd, the same in a host program's ``.hip_fatbin``, ``ar`` and ``tar``
-archives of all these, and folders of them, Triton's cache among them. What a file says of itself
-decides, not its name; in folders only files whose names end as kernels' do are opened.
+plain or compressed with zlib or zstd, the same in a host program's ``.hip_fatbin``, ``ar`` and
+``tar`` archives of all these, and folders of them, Triton's cache among them. What a file says of
+itself decides, not its name; in folders only files whose names end as kernels' do are opened.
 
 Bundle formats: LLVM, "Clang Offload Bundler" (clang.llvm.org/docs/ClangOffloadBundler.html).
 """
