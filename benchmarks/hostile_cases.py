@@ -24,7 +24,7 @@ from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.store import Store
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.machine.chips import target_for
-from pipeloom.machine_code.launch_file import template
+from pipeloom.machine_code.launch_template import template
 from pipeloom.plain import to_plain
 from pipeloom.reference.schedules import SCHEDULES
 from pipeloom.write import assemble_text

@@ -317,7 +317,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "show",
     ),
     "drive.launching": (
-        *("errors", "checks", "files", "device", "write", "machine_code"),
+        *("errors", "checks", "files", "device", "write", "machine_code", "judge.emulate"),
         *("drive", "drive.kernel_files", "drive.programs"),
     ),
     "drive.programs": (
@@ -371,6 +371,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "machine_code": (
         "errors",
+        "device",
         "checks",
         "files",
         "plain",

@@ -35,6 +35,7 @@ GUIDES = (
     "writing-schedules.md",
     "verdicts.md",
     "checking.md",
+    "launches.md",
     "scanning.md",
     "gate.md",
     "on-your-gpu.md",

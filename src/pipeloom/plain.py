@@ -21,6 +21,7 @@ from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.printable import is_printable
 
 T = TypeVar("T")
+_Number = TypeVar("_Number", int, float)
 Place = tuple[Any, str, object, str] | str
 """Where a value stands: the place around it, and what stands between, before and behind its key. It
 is put into words only for a message: a program has a hundred thousand values."""
@@ -212,7 +213,10 @@ def _reader(kind: Any) -> Read:
 
 def _union(options: tuple[Any, ...]) -> Read:
     inner = [option for option in options if option is not type(None)]
-    known = _reader(inner[0]) if len(inner) == 1 else _tagged(inner)
+    if set(inner) == {int, float}:
+        known: Read = partial(_scalar, _Number)
+    else:
+        known = _reader(inner[0]) if len(inner) == 1 else _tagged(inner)
     if len(inner) == len(options):
         return known
     return lambda data, place: None if data is None else known(data, place)
@@ -300,7 +304,7 @@ def _scalar(kind: Any, data: object, place: Place) -> Any:
     if kind is int and type(data) is int:
         return data
     if isinstance(kind, TypeVar):  # a number of either type, as the value has it
-        kind = float if isinstance(data, float) else int
+        kind = int if isinstance(data, int) else float
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if kind is type(data) and kind in _SCALARS and (kind is not str or is_printable(str(data))):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeloom.cli.bars import bar
 from pipeloom.cli.gate_options import GATE, conclude, gate_of
+from pipeloom.cli.launch_options import SIZES, sizes_of
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.usage import UsageError, at_least, check_folder
@@ -19,7 +20,8 @@ from pipeloom.drive.store import Store
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.errors import OrderError
 from pipeloom.files import write_file
-from pipeloom.machine_code.launch_file import load_launch, template
+from pipeloom.machine_code.launch_file import load_launch
+from pipeloom.machine_code.launch_template import template
 from pipeloom.machine_code.loop_times import KernelTiming
 from pipeloom.reports.fail_rules import FindingGate
 from pipeloom.reports.from_judges import of_check
@@ -47,6 +49,7 @@ USAGE = CommandUsage(
         ),
         option("--kernel NAME", "which, where the file holds several"),
         option("--launch LAUNCH.json", "grid, block and arguments, see --template"),
+        SIZES,
         option(
             "--template LAUNCH.json",
             "write a launch file from the kernel's metadata (default: to the terminal), to be "
@@ -143,8 +146,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:
     """A line per kernel, and its findings; the exit code is the worst."""
-    for name in ("fix", "witness", "template", "launch", "kernel"):
-        if getattr(arguments, name) is not None:
+    for name in ("fix", "witness", "template", "launch", "kernel", "sizes"):
+        if getattr(arguments, name):
             raise UsageError(f"--{name} is for one file, not for several or a folder")
     jobs = [
         CheckJob(
@@ -173,7 +176,7 @@ def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:
 
 
 def _checked(arguments: argparse.Namespace) -> Checked:
-    launch = load_launch(arguments.launch)
+    launch = load_launch(arguments.launch, sizes_of(arguments))
     file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
     with bar(arguments, "emulating") as tell:
         return check(

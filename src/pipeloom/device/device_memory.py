@@ -70,6 +70,11 @@ class DeviceArray:
         if self.nbytes:
             self._hip.call("hipMemcpy", self.address, address, self.nbytes, TO_DEVICE)
 
+    def poke(self, byte: int, address: int) -> None:
+        """Write an address at a byte of the array."""
+        word = ctypes.c_uint64(address)
+        self._hip.call("hipMemcpy", self.address + byte, ctypes.byref(word), 8, TO_DEVICE)
+
     def fetch(self, address: int) -> None:
         """Copy to the host, when everything before it is done."""
         if self.nbytes:

@@ -1,7 +1,8 @@
 """Kernels that others wrote, launched as their launch file says: one grid, places of arguments.
 
 A record of this format has arguments by offset, with a type and a shape for every buffer, and a
-value for everything else; it comes from a launch file (``pipeloom check --template``).
+value for everything else; it comes from a launch file (``pipeloom check --template``). Buffers that
+only others point to are ``memory``, and ``links`` are the addresses that stand inside buffers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def fixed_rules(record: Mapping[str, Any]) -> dict[str, ArrayRule]:
     return {
         one["name"]: ArrayRule(
             one["name"],
-            int(one["offset"]),
+            int(one["offset"] or 0),
             one["dtype"],
             int(one["bits"]),
             tuple(f"axis {i}" for i in range(len(one["shape"]))),
@@ -32,23 +33,36 @@ def fixed_rules(record: Mapping[str, Any]) -> dict[str, ArrayRule]:
             1,
         )
         for one in record["arguments"]
-        if one["kind"] == "pointer"
+        if one["kind"] in ("pointer", "memory")
     }
 
 
 def fixed_arguments(
     record: Mapping[str, Any], views: Mapping[str, TensorView]
-) -> tuple[bytes, list[tuple[int, str]]]:
-    """The argument buffer without addresses, and which buffer's goes where."""
-    size = max((a["offset"] + a["size"] for a in record["arguments"]), default=0)
+) -> tuple[bytes, list[tuple[int, str, int]]]:
+    """The argument buffer without addresses, and which buffer's goes where, how many bytes on."""
+    placed = [a for a in record["arguments"] if a["kind"] != "memory"]
+    size = max((a["offset"] + a["size"] for a in placed), default=0)
     data, places = bytearray(-(-size // 8) * 8), []
     for one in record["arguments"]:
-        if one["kind"] == "pointer":
+        if one["kind"] in ("pointer", "memory"):
             _check(one, views.get(one["name"]))
-            places.append((int(one["offset"]), str(one["name"])))
-        else:
+        if one["kind"] == "pointer":
+            places.append((int(one["offset"]), str(one["name"]), int(one.get("byte", 0))))
+        elif one["kind"] == "value":
             data[one["offset"] : one["offset"] + one["size"]] = bytes.fromhex(one["hex"])
     return bytes(data), places
+
+
+def linked_addresses(
+    record: Mapping[str, Any], addresses: Mapping[str, int]
+) -> list[tuple[str, int, int]]:
+    """The addresses that stand inside buffers: in which, at which byte, and the address."""
+    return [
+        (name, at, 0 if to is None else addresses[to] + more + byte)
+        for name, links in record.get("links", {}).items()
+        for at, to, more, byte in links
+    ]
 
 
 def _check(one: Mapping[str, Any], view: TensorView | None) -> None:

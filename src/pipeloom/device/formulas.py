@@ -1,9 +1,10 @@
-"""The expressions of a launch record: ``ceil(n / 256)``, ``4 * 3 * batches * m * n``.
+"""The expressions of launch records and launch files: ``ceil(n / 256)``, ``4 * batches * m * n``.
 
     value_of("ceil(k / 64) * 64", {"k": 100})      # 128
+    worth("1 / sqrt(d)", {"d": 64})                # Fraction(1, 8)
 
-Whole numbers, names, ``+ - * /``, ``ceil`` and ``max``, and nothing else: a record is a file, and
-what stands in it is not run.
+Numbers, names, ``+ - * / // %``, ``ceil``, ``sqrt``, ``max`` and ``min``, and nothing else: what
+stands in a file is not run. Numbers are fractions; only a root is rounded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ast
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil
+from math import ceil, sqrt
 
 from .hip_errors import DeviceError
 
@@ -22,8 +23,8 @@ MOST_CHARACTERS = 1000
 def value_of(formula: str, sizes: Mapping[str, int]) -> int:
     """What a formula is for such sizes; ``DeviceError`` for one that is none."""
     try:
-        found = _value(_parsed(formula), sizes)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError) as error:
+        found = worth(formula, sizes)
+    except ValueError as error:
         raise DeviceError(
             f"the record says {str(formula)[:80]!r}, which is no formula: {error}",
             hint="write the kernel anew",
@@ -40,6 +41,14 @@ def value_of(formula: str, sizes: Mapping[str, int]) -> int:
     return int(found)
 
 
+def worth(formula: str, sizes: Mapping[str, int | Fraction]) -> Fraction:
+    """What a formula is; ``ValueError`` says why it is none, ``KeyError`` which name is unknown."""
+    try:
+        return _value(_parsed(formula), sizes)
+    except (SyntaxError, ZeroDivisionError, OverflowError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error) or "it is too deep") from error
+
+
 @lru_cache(maxsize=256)
 def _parsed(formula: str) -> ast.expr:
     if len(formula) > MOST_CHARACTERS:
@@ -47,9 +56,9 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(formula, mode="eval").body
 
 
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> Fraction:
+def _value(node: ast.expr, sizes: Mapping[str, int | Fraction]) -> Fraction:
     match node:
-        case ast.Constant(value=int() as number):
+        case ast.Constant(value=int() | float() as number):
             return Fraction(number)
         case ast.Name(id=name):
             return Fraction(sizes[name])
@@ -64,8 +73,17 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> Fraction:
                     return a * b
                 case ast.Div():
                     return a / b
+                case ast.FloorDiv():
+                    return Fraction(a // b)
+                case ast.Mod():
+                    return a % b
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_value(inner, sizes)
         case ast.Call(func=ast.Name(id="ceil"), args=[inner]):
             return Fraction(ceil(_value(inner, sizes)))
-        case ast.Call(func=ast.Name(id="max"), args=[first, second]):
-            return max(_value(first, sizes), _value(second, sizes))
+        case ast.Call(func=ast.Name(id="sqrt"), args=[inner]):
+            return Fraction(sqrt(_value(inner, sizes)))
+        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[first, second]):
+            a, b = _value(first, sizes), _value(second, sizes)
+            return max(a, b) if name == "max" else min(a, b)
     raise ValueError(f"{ast.unparse(node)!r} is not allowed in it")

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from .device_memory import DeviceArray
+from .fixed_launches import linked_addresses
 from .hip_errors import DeviceError
 from .prepared_kernel import PreparedKernel, stream_handle
 from .tensors import TensorView, view_of
@@ -41,6 +42,11 @@ def launch_copied(
                 there[key] = stack.enter_context(array)
                 array.fill(view.address)
             placed[name] = there[key].seen_as(view)
+        known = {name: view.address for name, view in views.items()}
+        known |= {name: array.address for name, array in placed.items()}
+        for name, at, address in linked_addresses(kernel.record, known):
+            if name in placed:
+                placed[name].poke(at, address)
         kernel(stream=queue, **{**given, **placed})
         kernel.hip.call("hipStreamSynchronize", queue or None)
         kernel.hip.launched.clear()

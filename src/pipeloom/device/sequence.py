@@ -141,7 +141,7 @@ def _check_timing(contract: KernelContract, view: TensorView, grid: tuple[int, i
 
 def _fixed_plan(record: Mapping[str, Any], views: Mapping[str, TensorView]) -> LaunchPlan:
     arguments, places = fixed_arguments(record, views)
-    pointers = tuple(Pointer(offset, name) for offset, name in places)
+    pointers = tuple(Pointer(offset, name, more) for offset, name, more in places)
     (gx, gy, gz), (bx, by, bz) = record["grid"], record["block"]
     lds, name = int(record["dynamic_lds"]), str(record["kernel"])
     step = LaunchStep(name, (gx, gy, gz), (bx, by, bz), lds, arguments, pointers)

@@ -47,11 +47,12 @@ class CheckJob:
     megabytes: int | None = None
 
     def key(self) -> str:
-        """Of what decides the judgement: both files, the options, this pipeloom."""
+        """Of what decides the judgement: kernel, launch with its files, options, this pipeloom."""
         found = hashlib.sha256(version().encode())
-        for path in (self.file, self.launch):
+        launch = load_launch(self.launch)
+        for path in (self.file, *launch.files()):
             found.update(hashlib.sha256(read_file(path)).digest())
-        options = self.file, self.kernel, self.seeds, self.max_instructions
+        options = launch, self.file, self.kernel, self.seeds, self.max_instructions
         found.update(repr(options).encode())
         return f"report-{found.hexdigest()}"
 

@@ -24,8 +24,10 @@ from pipeloom.judge.emulate import (
     CodeKernel,
     CodeObject,
     EmulateError,
+    Linked,
     Pitched,
     PlacedArg,
+    PointerInto,
     RunResult,
     load_code_object,
     map_lines,
@@ -90,12 +92,27 @@ class Start:
 
         def copied(value: Argument) -> Argument:
             if isinstance(value, Pitched):
-                inner = copied(value.array)
-                assert isinstance(inner, np.ndarray)
-                return replace(value, array=inner)
+                return replace(value, array=own(value.array))
+            if isinstance(value, PointerInto):
+                return pointer(value)
+            if isinstance(value, Linked):
+                return linked(value)
             if isinstance(value, np.ndarray):
-                return copies.setdefault(id(value), value.copy())
+                return own(value)
             return value
+
+        def own(array: Array) -> Array:
+            return copies.setdefault(id(array), array.copy())
+
+        def pointer(value: PointerInto) -> PointerInto:
+            target = value.target
+            return replace(
+                value, target=linked(target) if isinstance(target, Linked) else own(target)
+            )
+
+        def linked(value: Linked) -> Linked:
+            links = tuple((at, None if link is None else pointer(link)) for at, link in value.links)
+            return Linked(own(value.array), links)
 
         args = [
             replace(one, value=copied(one.value)) if isinstance(one, PlacedArg) else copied(one)

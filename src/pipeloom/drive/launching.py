@@ -31,15 +31,11 @@ from pipeloom.drive.gemm import Gemm
 from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.drive.programs import Source, emit
 from pipeloom.files import read_file
-from pipeloom.machine_code.launch_file import (
-    CODED_TYPES,
-    NUMPY_TYPES,
-    Buffer,
-    LaunchSpec,
-    Padding,
-    Raw,
-    load_launch,
-)
+from pipeloom.judge.emulate import Linked
+from pipeloom.machine_code.launch_arguments import Padding, Raw
+from pipeloom.machine_code.launch_buffers import Buffer
+from pipeloom.machine_code.launch_elements import bits_of
+from pipeloom.machine_code.launch_file import LaunchSpec, load_launch
 from pipeloom.write import EmittedKernel, assemble, launch_record
 
 Launched = Source | EmittedKernel | Gemm | KernelImage
@@ -203,8 +199,13 @@ def _filled(
     if how is None:
         return {}
     spec = how if isinstance(how, LaunchSpec) else load_launch(how)
-    own = (one for one in spec.args if isinstance(one, Buffer) and one.same_as is None)
-    return {one.name: one.array() for one in own if one.name not in tensors and ready.rules}
+    if not ready.rules:
+        return {}
+    return {
+        name: one.array if isinstance(one, Linked) else one
+        for name, one in spec.contents().items()
+        if name not in tensors
+    }
 
 
 def _outputs(ready: PreparedKernel, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,27 +228,33 @@ def _outputs(ready: PreparedKernel, given: Mapping[str, Any]) -> dict[str, Any]:
 def _fixed_image(kernel: Launched, how: LaunchSpec) -> KernelImage:
     """A kernel that others wrote, as its launch file says."""
     file = open_kernel(kernel, how.kernel)  # type: ignore[arg-type]
-    arguments = []
+    how.arguments()  # what is wrong with it is told before anything is loaded
+    own = how.buffers()
+    into: dict[str, tuple[str, int]] = {}
+    arguments, links = [], {}
     for one in how.args:
         match one:
             case Buffer():
-                shared = one.same_as or one.name
-                source = next(
-                    (b for b in how.args if isinstance(b, Buffer) and b.name == shared), one
-                )
-                known = CODED_TYPES.get(source.type)
-                size = np.dtype(NUMPY_TYPES.get(source.type, "u1")).itemsize
+                name, byte = (one.name, 0) if one.same_as is None else into[one.same_as]
+                into[one.name] = name, byte + one.byte
+                held = own[name]
                 arguments.append(
                     {
-                        "name": shared,
+                        "name": name,
                         "offset": one.offset,
                         "size": 8,
-                        "kind": "pointer",
-                        "dtype": "fp16" if source.type == "f16" else source.type,
-                        "bits": 8 * size if known is None else known.bits,
-                        "shape": list(source.shape or ()),
+                        "kind": "pointer" if one.offset is not None else "memory",
+                        "byte": byte + one.byte,
+                        "dtype": "fp16" if held.element == "f16" else held.element,
+                        "bits": bits_of(held.element),
+                        "shape": list(held.whole_shape()),
                     }
                 )
+                if one.pointers:
+                    links[name] = [
+                        [at, *(into[link.to] if link.to is not None else (None, 0)), link.byte]
+                        for at, link in one.links()
+                    ]
             case Padding():
                 pass
             case _:
@@ -270,5 +277,6 @@ def _fixed_image(kernel: Launched, how: LaunchSpec) -> KernelImage:
         "block": [*how.block, *[1] * (3 - len(how.block))],
         "dynamic_lds": how.more_lds(),
         "arguments": arguments,
+        "links": links,
     }
     return KernelImage(record, {how.kernel: file.data})

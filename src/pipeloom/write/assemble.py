@@ -107,7 +107,7 @@ def _labelled(text: str, numbers: Sequence[int]) -> str:
 def assemble_text(text: str, target: str, line_map: LineMap | None = None) -> bytes:
     """A code object from any assembly text for ``target``."""
     refuse_reaching(text)
-    _check_tools()
+    check_tools()
     with scratch_folder() as place:
         write_file(place / "k.s", text)
         compiler = ["clang", "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-c"]
@@ -117,7 +117,7 @@ def assemble_text(text: str, target: str, line_map: LineMap | None = None) -> by
 
 def link_object(data: bytes) -> bytes:
     """A code object from an object file."""
-    _check_tools()
+    check_tools()
     with scratch_folder() as place:
         write_file(place / "k.o", data)
         return _linked(place)
@@ -128,7 +128,7 @@ def _linked(place: Path) -> bytes:
     return read_file(place / "k.hsaco")
 
 
-def _check_tools() -> None:
+def check_tools() -> None:
     if importlib.util.find_spec("ziglang") is None:
         raise AssemblyError(
             "assembling needs the ziglang wheel (clang and lld), which is not installed",
@@ -138,7 +138,7 @@ def _check_tools() -> None:
 
 
 def _run(arguments: list[str], place: Path, line_map: LineMap) -> None:
-    code, said = _limited(arguments, place)
+    code, said = limited_tool(arguments, place)
     if code == 0:
         return
     match = _DIAGNOSTIC.search(said)
@@ -165,7 +165,7 @@ def _run(arguments: list[str], place: Path, line_map: LineMap) -> None:
     )
 
 
-def _limited(arguments: list[str], place: Path) -> tuple[int, str]:
+def limited_tool(arguments: list[str], place: Path) -> tuple[int, str]:
     """Exit code and diagnostics of a tool; the code is negative where a limit ended it."""
     command = [sys.executable, "-m", "ziglang", *arguments]
     if os.name == "posix":

@@ -213,6 +213,27 @@ def test_faults_of_assembly_name_the_file(launch: Path, capsys: pytest.CaptureFi
 
 
 def test_half_precision_by_either_name(launch: Path) -> None:
-    from pipeloom.machine_code.launch_file import NUMPY_TYPES
+    from pipeloom.machine_code.launch_elements import NUMPY_TYPES
 
     assert NUMPY_TYPES["f16"] == NUMPY_TYPES["fp16"]
+
+
+def test_sizes_of_a_launch_file(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = json.loads(launch.read_text())
+    plain["sizes"] = {"N": 128}
+    for argument in plain["args"]:
+        argument["shape"] = ["N"]
+    launch.write_text(json.dumps(plain))
+    command = ["check", str(launch.with_name("swap.s")), "--launch", str(launch)]
+    assert main([*command, "--sizes", "N=128"]) == 0
+    assert main([*command, "--sizes", "N=2*32"]) == 4  # y is too short
+    capsys.readouterr()
+    assert main([*command, "--sizes", "M=2"]) == 1
+    assert "no size 'M'" in capsys.readouterr().err
+    for wrong in ("N", "N=", "3=N"):
+        with pytest.raises(SystemExit):
+            main([*command, "--sizes", wrong])
+        assert "NAME=NUMBER" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["check", str(launch), str(launch), "--sizes", "N=1"])
+    assert "--sizes is for one file" in capsys.readouterr().err

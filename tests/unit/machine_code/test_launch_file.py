@@ -13,17 +13,10 @@ import pytest
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.emulate import CodeKernel, KernelArgument, KernelMetadata
 from pipeloom.machine.dtypes import BF16, FP4, FP6, FP8
-from pipeloom.machine_code.launch_file import (
-    Buffer,
-    Fill,
-    LaunchSpec,
-    Padding,
-    Raw,
-    Scalar,
-    load_launch,
-    save_launch,
-    template,
-)
+from pipeloom.machine_code.launch_arguments import Padding, Raw, Scalar
+from pipeloom.machine_code.launch_buffers import Buffer, Fill
+from pipeloom.machine_code.launch_file import LaunchSpec, load_launch, save_launch
+from pipeloom.machine_code.launch_template import template
 
 
 def kernel(*arguments: KernelArgument, metadata: KernelMetadata, size: int) -> CodeKernel:

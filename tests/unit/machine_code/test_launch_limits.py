@@ -12,8 +12,10 @@ import pytest
 
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.emulate import CodeKernel
-from pipeloom.machine_code import launch_file
-from pipeloom.machine_code.launch_file import Buffer, Fill, LaunchSpec, load_launch, template
+from pipeloom.machine_code import launch_elements
+from pipeloom.machine_code.launch_buffers import Buffer, Fill
+from pipeloom.machine_code.launch_file import LaunchSpec, load_launch
+from pipeloom.machine_code.launch_template import template
 
 PLAIN: dict[str, Any] = {"kernel": "k", "grid": [1], "block": [64], "args": []}
 BUFFER: dict[str, Any] = {"is": "buffer", "name": "a", "offset": 0, "shape": [8], "type": "f32"}
@@ -56,7 +58,7 @@ def test_a_buffer_that_cannot_be(tmp_path: Path, changes: dict[str, Any]) -> Non
 
 
 def test_many_buffers_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_file, "MOST_ELEMENTS", 20)
+    monkeypatch.setattr(launch_elements, "MOST_ELEMENTS", 20)
     args = [{**BUFFER, "name": f"a{n}", "offset": 8 * n} for n in range(3)]
     assert len(_loaded(tmp_path, args=args[:2]).arguments()) == 2
     with pytest.raises(ConfigError, match="24 elements"):
@@ -89,7 +91,7 @@ def test_the_largest_of_each_is_taken(tmp_path: Path) -> None:
     assert _loaded(tmp_path, grid=[1024]).grid == (1024,)
     for kind, low, high in (("u8", 0, 256), ("i8", -128, 128), ("u64", 0, 2.0**64)):
         values = Buffer("a", 0, (64,), kind, Fill.RANDOM, 0, low, high).array()
-        assert values.dtype == np.dtype(launch_file.NUMPY_TYPES[kind])
+        assert values.dtype == np.dtype(launch_elements.NUMPY_TYPES[kind])
 
 
 def test_a_template_of_gigabytes(kernel: CodeKernel) -> None:

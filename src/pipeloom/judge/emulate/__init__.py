@@ -1,6 +1,6 @@
 """Execute AMD code objects on the CPU, and punish missing waits. See docs/emulator.md."""
 
-from pipeloom.judge.emulate.arguments import Pitched, PlacedArg
+from pipeloom.judge.emulate.arguments import Linked, Pitched, PlacedArg, PointerInto
 from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.launches import RunResult, run_kernel
 from pipeloom.judge.emulate.lines import map_lines
@@ -39,9 +39,11 @@ __all__ = [
     "LaneAccess",
     "LaunchError",
     "LineMap",
+    "Linked",
     "Observer",
     "Pitched",
     "PlacedArg",
+    "PointerInto",
     "RunResult",
     "StepLimitError",
     "Timing",

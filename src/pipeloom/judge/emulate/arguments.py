@@ -32,10 +32,30 @@ class Pitched:
 
 
 @dataclass(frozen=True, slots=True)
+class PointerInto:
+    """The address ``byte`` bytes behind the start of an array."""
+
+    target: npt.NDArray[Any] | Linked
+    byte: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """An array that holds addresses: each of ``links`` stands at a byte of it, None for null.
+
+    Tables of pointers, and structs with pointers in them. The array holds them after a run.
+    """
+
+    array: npt.NDArray[Any]
+    links: tuple[tuple[int, PointerInto | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedArg:
     """An argument by its place in the kernarg segment, whatever the metadata lists there.
 
-    An array, ``Pitched`` or None is passed as a pointer. What no argument covers is zero.
+    An array, ``Pitched``, ``Linked``, ``PointerInto`` or None is passed as a pointer. What no
+    argument covers is zero.
     """
 
     offset: int
@@ -44,12 +64,17 @@ class PlacedArg:
     name: str = ""
 
 
-Argument: TypeAlias = "npt.NDArray[Any] | Pitched | np.generic | int | float | bytes | None"
+Argument: TypeAlias = (
+    "npt.NDArray[Any] | Pitched | PointerInto | Linked | np.generic | int | float | bytes | None"
+)
 Arguments: TypeAlias = "Sequence[Argument | PlacedArg]"
 """All in the order of the metadata, or each with its place."""
 Bound: TypeAlias = "list[tuple[npt.NDArray[Any], list[GlobalBuffer]]]"
 """The caller's arrays, and the buffers that hold their copies."""
 Dim3: TypeAlias = tuple[int, int, int]
+_POINTERS = (np.ndarray, Pitched, PointerInto, Linked)
+_ADDRESS = 8
+"""Bytes."""
 
 
 def pack_arguments(
@@ -94,7 +119,7 @@ def _placed(kernel: CodeKernel, args: Arguments) -> list[tuple[PlacedArg, bool]]
             )
         _check_places(kernel, found)
         return [
-            (argument, argument.value is None or isinstance(argument.value, np.ndarray | Pitched))
+            (argument, argument.value is None or isinstance(argument.value, _POINTERS))
             for argument in found
         ]
     wanted = kernel.explicit_arguments
@@ -149,7 +174,10 @@ def _describe(argument: KernelArgument) -> str:
 def _pointer(name: str, size: int, value: Argument, memory: GlobalMemory, bound: Bound) -> bytes:
     if value is None:
         return bytes(size)
-    array = value.array if isinstance(value, Pitched) else value
+    if isinstance(value, PointerInto):
+        base = int.from_bytes(_pointer(name, _ADDRESS, value.target, memory, bound), "little")
+        return (base + value.byte).to_bytes(size, "little")
+    array = value.array if isinstance(value, Pitched | Linked) else value
     if not isinstance(array, np.ndarray):
         raise LaunchError(
             f"{name} is a pointer and needs a NumPy array, got {type(array).__name__}"
@@ -170,6 +198,15 @@ def _pointer(name: str, size: int, value: Argument, memory: GlobalMemory, bound:
     else:
         buffers = [memory.allocate(name, array.reshape(-1).view(np.uint8))]
     bound.append((array, buffers))
+    for at, link in value.links if isinstance(value, Linked) else ():
+        inner = f"a pointer in {name}" if link is None else f"what {name} points to"
+        if not 0 <= at <= buffers[0].size - _ADDRESS:
+            raise LaunchError(
+                f"{name} has {buffers[0].size} bytes, and a pointer at byte {at}",
+                hint="an address has 8 bytes",
+            )
+        address = np.frombuffer(_pointer(inner, _ADDRESS, link, memory, bound), np.uint8)
+        buffers[0].octets[at : at + _ADDRESS] = address
     return buffers[0].base.to_bytes(size, "little")
 
 

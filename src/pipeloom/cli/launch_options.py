@@ -1,0 +1,27 @@
+"""What commands that launch kernels of others share: the sizes that a launch is made for."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipeloom.cli.options import REPEATED, option
+from pipeloom.cli.usage import UsageError
+
+SIZES = option(
+    "--sizes M=256,K=64",
+    "numbers for the sizes that the launch file names; a size may be an expression of others",
+    **REPEATED,
+)
+
+
+def sizes_of(arguments: argparse.Namespace) -> dict[str, int | str]:
+    """The sizes by name."""
+    found: dict[str, int | str] = {}
+    for part in ",".join(arguments.sizes).split(","):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not part.strip():
+            continue
+        if not equals or not name.isidentifier() or not value:
+            raise UsageError(f"--sizes has {part!r}; write NAME=NUMBER, with commas between them")
+        found[name] = int(value) if value.isdecimal() else value
+    return found

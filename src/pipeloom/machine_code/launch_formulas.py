@@ -1,0 +1,265 @@
+"""Launch files with names for their sizes, before they are read: every expression becomes a number.
+
+    {"sizes": {"M": 256, "K": 64}, "grid": ["ceil(M / 128)"], "args": [
+       {"is": "buffer", "name": "A", "offset": 0, "shape": ["M", "K"], "type": "bf16"},
+       {"is": "value", "name": "strideA", "offset": 8, "type": "i32", "value": "2 * K"},
+       {"is": "struct", "offset": 16, "layout": "args.h:Args", "fields": {"m": "M", "a": "A"}}]}
+
+Where a number is wanted, a text is an expression of sizes (``device.formulas``: nothing is run).
+Numbers in nested lists are laid out one after the other, and a struct becomes its fields. A header
+is read from the launch file's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pipeloom.checks import nearest
+from pipeloom.device.formulas import worth
+from pipeloom.errors import SpecError
+from pipeloom.machine_code.c_structs import StructField, header_layout
+
+MOST_NESTED = 8
+_CONTENT = ("values", "file", "cumulative")
+_WHOLE = ("shape", "cumulative")
+"""Lists of whole numbers."""
+
+
+def resolved(data: object, sizes: Mapping[str, int | str], folder: Path, name: str) -> object:
+    """Plain data without sizes and expressions; what is wrong otherwise is left to the reader."""
+    if not isinstance(data, Mapping):
+        return data
+    known = _sizes(data.get("sizes", {}), sizes, name)
+    found = {key: value for key, value in data.items() if key != "sizes"}
+    for key in ("grid", "block"):
+        if isinstance(found.get(key), list):
+            found[key] = [_whole(one, known, f"{key}[{at}]") for at, one in enumerate(found[key])]
+    if "dynamic_lds" in found:
+        found["dynamic_lds"] = _whole(found["dynamic_lds"], known, "dynamic_lds")
+    if isinstance(found.get("args"), list):
+        found["args"] = [
+            row
+            for at, one in enumerate(found["args"])
+            for row in _rows(one, known, folder, f"args[{at}]")
+        ]
+    return found
+
+
+def _sizes(listed: object, given: Mapping[str, int | str], name: str) -> dict[str, Fraction]:
+    """Each size, from those before it; what is given from outside comes first."""
+    if not isinstance(listed, Mapping):
+        raise SpecError(
+            f"sizes of {name} is {str(listed)[:60]}, but must be a mapping",
+            hint='write {"M": 256, "N": "2 * M"}',
+            field="sizes",
+        )
+    for one in given:
+        if one not in listed:
+            raise SpecError(
+                f"{name} has no size {one!r}",
+                hint=nearest(one, listed) if listed else "it names no sizes",
+                field="sizes",
+            )
+    known: dict[str, Fraction] = {}
+    for key, value in listed.items():
+        found = _number(given.get(key, value), known, f"sizes.{key}")
+        if found is None:
+            raise SpecError(
+                f"size {key} is not given",
+                hint=f"fill it in, or say --sizes {key}=...",
+                field=f"sizes.{key}",
+            )
+        if not isinstance(found, Fraction):
+            raise SpecError(
+                f"sizes.{key} is {str(value)[:60]!r}", hint="give a number", field=f"sizes.{key}"
+            )
+        known[str(key)] = found
+    return known
+
+
+def _number(value: object, known: Mapping[str, Fraction], where: str) -> object:
+    """The number that an expression gives; anything but a number or an expression as it is."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Fraction(value)
+    if not isinstance(value, str):
+        return value
+    try:
+        return worth(value, known)
+    except KeyError as error:
+        raise SpecError(
+            f"{where} is {value[:80]!r}, and there is no size {error.args[0]!r}",
+            hint=nearest(str(error.args[0]), known) if known else 'name it under "sizes"',
+            field=where,
+        ) from error
+    except ValueError as error:
+        raise SpecError(
+            f"{where} is {value[:80]!r}, which is no expression: {error}",
+            hint="numbers, names of sizes, + - * / // %, ceil, sqrt, max and min",
+            field=where,
+        ) from error
+
+
+def _whole(value: object, known: Mapping[str, Fraction], where: str) -> object:
+    found = _number(value, known, where)
+    if not isinstance(found, Fraction):
+        return found
+    if found.denominator != 1:
+        raise SpecError(
+            f"{where} is {value!r}: {float(found)}, no whole number",
+            hint="use ceil() or //",
+            field=where,
+        )
+    return int(found)
+
+
+def _plain(value: object, known: Mapping[str, Fraction], where: str) -> object:
+    """An int where it is whole, else a float."""
+    found = _number(value, known, where)
+    if not isinstance(found, Fraction):
+        return found
+    return int(found) if found.denominator == 1 else float(found)
+
+
+def _rows(row: object, known: Mapping[str, Fraction], folder: Path, where: str) -> Iterator[object]:
+    if not isinstance(row, Mapping):
+        yield row
+        return
+    match row.get("is"):
+        case "buffer":
+            yield _buffer(dict(row), known, folder, where)
+        case "value" if "value" in row:
+            yield {**row, "value": _plain(row["value"], known, f"{where}.value")}
+        case "struct":
+            for inner in _struct(row, known, folder, where):
+                yield from _rows(inner, known, folder, f"{where}.{inner['name']}")
+        case _:
+            yield row
+
+
+def _buffer(
+    row: dict[str, Any], known: Mapping[str, Fraction], folder: Path, where: str
+) -> dict[str, Any]:
+    given = next((key for key in _CONTENT if row.get(key) is not None), None)
+    if given is not None and "fill" in row:
+        raise SpecError(
+            f"{where} has both {given} and fill", hint="give one of them", field=f"{where}.fill"
+        )
+    for key in _WHOLE:
+        if isinstance(row.get(key), list):
+            row[key] = [
+                _whole(one, known, f"{where}.{key}[{at}]") for at, one in enumerate(row[key])
+            ]
+    for key in ("low", "high"):
+        if key in row:
+            row[key] = _plain(row[key], known, f"{where}.{key}")
+    for key in ("byte", "seed"):
+        if key in row:
+            row[key] = _whole(row[key], known, f"{where}.{key}")
+    if isinstance(row.get("values"), list):
+        flat, shape = _flat(row["values"], known, f"{where}.values")
+        row["values"] = flat
+        if len(shape) > 1:
+            row.setdefault("shape", shape)
+    if isinstance(row.get("file"), str):
+        row["file"] = str(folder / row["file"])
+    if isinstance(row.get("pointers"), list):
+        row["pointers"] = [_link(one, known, f"{where}.pointers") for one in row["pointers"]]
+    return row
+
+
+def _link(one: object, known: Mapping[str, Fraction], where: str) -> object:
+    """``"A"`` and null in short, else a mapping."""
+    if one is None or isinstance(one, str):
+        return {"to": one}
+    if not isinstance(one, Mapping):
+        return one
+    whole = {key: _whole(one[key], known, f"{where}.{key}") for key in ("byte", "at") if key in one}
+    return {**one, **whole}
+
+
+def _flat(
+    values: list[Any], known: Mapping[str, Fraction], where: str, depth: int = 0
+) -> tuple[list[object], list[int]]:
+    """The numbers of nested lists, and their shape."""
+    if not values or depth == MOST_NESTED:
+        raise SpecError(
+            f"{where} is an empty list" if not values else f"{where} is nested too deeply",
+            hint=f"give numbers, in lists at most {MOST_NESTED} deep",
+            field=where,
+        )
+    if not any(isinstance(one, list) for one in values):
+        return [_plain(one, known, f"{where}[{at}]") for at, one in enumerate(values)], [
+            len(values)
+        ]
+    parts = [
+        _flat(one if isinstance(one, list) else [one], known, f"{where}[{at}]", depth + 1)
+        for at, one in enumerate(values)
+    ]
+    shapes = [shape for _, shape in parts]
+    if any(shape != shapes[0] for shape in shapes) or not all(isinstance(v, list) for v in values):
+        raise SpecError(
+            f"{where} has lists of several lengths", hint="give rows of one length", field=where
+        )
+    return [number for numbers, _ in parts for number in numbers], [len(values), *shapes[0]]
+
+
+def _struct(
+    row: Mapping[str, Any], known: Mapping[str, Fraction], folder: Path, where: str
+) -> Iterator[dict[str, Any]]:
+    """The fields of a struct as arguments, each at its offset."""
+    for key in row:
+        if key not in ("is", "name", "offset", "layout", "fields"):
+            raise SpecError(
+                f"{where} has no key {key!r}",
+                hint=nearest(str(key), ("name", "offset", "layout", "fields")),
+                field=f"{where}.{key}",
+            )
+    begin = _whole(row.get("offset"), known, f"{where}.offset")
+    layout, given = row.get("layout"), row.get("fields")
+    if type(begin) is not int or not isinstance(layout, str) or not isinstance(given, Mapping):
+        raise SpecError(
+            f"{where} is a struct and lacks its offset, layout or fields",
+            hint='write "offset": 0, "layout": "args.h:Args", "fields": {...}',
+            field=where,
+        )
+    fields = header_layout(layout, folder)
+    names = {one.path for one in fields}
+    for name in given:
+        if name not in names:
+            raise SpecError(
+                f"{layout} has no field {name!r}",
+                hint=nearest(str(name), sorted(names)),
+                field=f"{where}.fields.{name}",
+            )
+    for one in fields:
+        if one.path in given:
+            yield field_row(one, given[one.path], begin, where)
+        elif not one.is_padding:
+            raise SpecError(
+                f"{where} does not say what {one.path} of {layout} is",
+                hint=f"add it to fields: {one.words}",
+                field=f"{where}.fields",
+            )
+
+
+def field_row(one: StructField, value: object, begin: int, where: str) -> dict[str, Any]:
+    """A field as an argument of its own."""
+    place = {"name": one.path, "offset": begin + one.offset}
+    if one.type == "pointer":
+        if value is None:
+            return {"is": "value", **place, "type": "u64", "value": 0}
+        if isinstance(value, str):
+            return {"is": "buffer", **place, "same_as": value}
+        if isinstance(value, Mapping):
+            return {"is": "buffer", **place, **value}
+        raise SpecError(
+            f"{where}.{one.path} is a pointer, and {str(value)[:60]} is none",
+            hint='name a buffer, describe one ({"shape": [...], "type": "bf16"}), or say null',
+            field=f"{where}.fields.{one.path}",
+        )
+    if one.type == "bytes":
+        return {"is": "bytes", **place, "hex": value}
+    return {"is": "value", **place, "type": one.type, "value": value}
