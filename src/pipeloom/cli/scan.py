@@ -27,6 +27,11 @@ USAGE = CommandUsage(
             metavar="PATH",
             nargs="+",
         ),
+        option(
+            "--launch LAUNCH.json",
+            "confirm definite findings by runs of the emulator at this launch (default: "
+            "k.launch.json beside k.hsaco, where there is one)",
+        ),
         option("--jobs N", "processes (default: 1)", type=at_least(1), default=1),
         option(
             "--seconds N",
@@ -63,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     with bar(arguments, "scanning") as tell:
         report = scan(
             arguments.paths,
+            launch=arguments.launch,
             jobs=arguments.jobs,
             seconds=arguments.seconds,
             megabytes=arguments.megabytes,

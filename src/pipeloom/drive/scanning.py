@@ -3,8 +3,9 @@
     report = scan(["build/", "libkernels.a"], jobs=2)
     report.exit_code, [one.kernel for one in report.kernels]
 
-A kernel that cannot be judged says why. Limits are per kernel: what is counted (``MOST_WORK``) ends
-at the same place on every machine, seconds of a core and memory where they are set.
+Where a launch is known, runs of the emulator confirm definite findings (``confirming``). A kernel
+that cannot be judged says why. Limits are per kernel: what is counted (``MOST_WORK``) ends at the
+same place on every machine, seconds of a core and memory where they are set.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from functools import partial
 from typing import Any
 
 from pipeloom.checks import check_int
+from pipeloom.drive.checking_many import launch_beside
 from pipeloom.drive.code_objects import FoundCode, code_objects, files_of
+from pipeloom.drive.confirming import confirmed
 from pipeloom.drive.in_processes import in_processes
 from pipeloom.drive.kernel_files import KernelFile, assembled
 from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.emulate import EmulateError, load_code_object
 from pipeloom.judge.scan import KernelScan, scan_kernel
+from pipeloom.machine_code.launch_file import load_launch
 from pipeloom.write.assemble import link_object
 
 SECONDS = 60
@@ -58,6 +62,7 @@ class ScanReport:
 def scan(
     paths: Sequence[str | os.PathLike[str]],
     *,
+    launch: str | os.PathLike[str] | None = None,
     jobs: int = 1,
     seconds: int = SECONDS,
     megabytes: int = MEGABYTES,
@@ -67,6 +72,8 @@ def scan(
 
     Args:
         paths: Code objects, object files, assembly, bundles, archives, host programs, folders.
+        launch: A launch file for kernels of its name, to confirm definite findings by emulation;
+            ``k.launch.json`` beside ``k.hsaco`` is taken where none is given.
         jobs: Processes. The report is the same whatever their number.
         seconds: Of one core, for one kernel; more is NOT JUDGED.
         megabytes: Memory of one kernel; more is NOT JUDGED.
@@ -76,13 +83,13 @@ def scan(
     check_int("scan", "seconds", seconds, 1)
     check_int("scan", "megabytes", megabytes, 1)
     files = files_of(tuple(os.fspath(path) for path in paths))
+    given = None if launch is None else os.fspath(launch)
+    if given is not None:
+        load_launch(given)
+    judge = partial(scan_file, seconds=seconds, megabytes=megabytes, launch=given)
     tell = progress or (lambda text, done, total: None)
     found: list[KernelScan] = []
-    scanned = (
-        in_processes(partial(scan_file, seconds=seconds, megabytes=megabytes), files, jobs, _died)
-        if jobs > 1
-        else (scan_file(one, seconds, megabytes) for one in files)
-    )
+    scanned = in_processes(judge, files, jobs, _died) if jobs > 1 else map(judge, files)
     for number, (path, kernels) in enumerate(zip(files, scanned, strict=True), start=1):
         found += kernels
         tell(path, number, len(files))
@@ -93,15 +100,20 @@ def _died(path: str) -> list[KernelScan]:
     return [KernelScan(path, "", "", reason="the process that scanned it has died")]
 
 
-def scan_file(path: str, seconds: int = SECONDS, megabytes: int = MEGABYTES) -> list[KernelScan]:
+def scan_file(
+    path: str, seconds: int = SECONDS, megabytes: int = MEGABYTES, launch: str | None = None
+) -> list[KernelScan]:
     """All kernels of one file, by name."""
+    known = launch or launch_beside(path)
     found: list[KernelScan] = []
     for code in code_objects(path):
-        found += _scan_code(code, seconds, megabytes)
+        found += _scan_code(code, seconds, megabytes, known if os.path.isfile(known) else None)
     return found
 
 
-def _scan_code(code: FoundCode, seconds: int, megabytes: int) -> list[KernelScan]:
+def _scan_code(
+    code: FoundCode, seconds: int, megabytes: int, launch: str | None
+) -> list[KernelScan]:
     if code.fault:
         return [KernelScan(code.name, "", "", reason=code.fault)]
     try:
@@ -118,8 +130,11 @@ def _scan_code(code: FoundCode, seconds: int, megabytes: int) -> list[KernelScan
         kernel = loaded.kernels[name]
         try:
             with limited(seconds, megabytes):
-                lines = KernelFile(kernel, data, code.name, text).lines()
-                found.append(scan_kernel(kernel, code.name, lines))
+                file = KernelFile(kernel, data, code.name, text)
+                scanned = scan_kernel(kernel, code.name, file.lines())
+            if launch is not None:
+                scanned = confirmed(scanned, file, launch, seconds=seconds, megabytes=megabytes)
+            found.append(scanned)
         except OverrunError as error:
             reason = f"it takes {error} (--seconds, --megabytes)"
             found.append(KernelScan(code.name, name, kernel.arch, reason=reason))

@@ -114,10 +114,11 @@ def _scan_status(scanned: KernelScan) -> str:
 def _scanned(one: ScanFinding) -> ReportedFinding:
     severity = Severity.RACE if one.definite else Severity.TIMING
     where = f"{one.where}: " if one.where else ""
+    shown = f"; CONFIRMED: {one.confirmed}" if one.confirmed else ""
     return ReportedFinding(
         one.kind.value,
         severity if one.kind.is_defect else Severity.NOTE,
-        f"{where}{one.message}",
+        f"{where}{one.message}{shown}",
         _scan_place(one.second),
         None if one.first is None else _scan_place(one.first),
         pairs=1 + len(one.others),

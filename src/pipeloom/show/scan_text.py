@@ -44,11 +44,14 @@ def _kernel(kernel: KernelScan, most: int) -> Iterator[Text]:
 
 def _finding(finding: ScanFinding) -> Text:
     word = "definite" if finding.definite else "possible"
+    word = f"CONFIRMED {word}" if finding.confirmed else word
     text = Text(f"  {word} {finding.kind.value}", style="red" if finding.definite else "yellow")
     text.append(f": {finding.message}", style="default")
     if finding.first is not None:
         text.append(f"\n    {finding.first}", style="default")
     text.append(f"\n    {finding.second}", style="default")
+    if finding.confirmed:
+        text.append(f"\n    shown: {finding.confirmed}", style="default")
     if finding.others:
         text.append(f"\n    and {len(finding.others)} more instructions", style=_DIM)
     return text

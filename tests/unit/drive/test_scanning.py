@@ -135,6 +135,48 @@ def test_a_bundle_that_unpacks_without_end(method: int, racy: bytes, tmp_path: P
     assert "too much" in found.fault
 
 
+EXCHANGE = Path(__file__).parents[3] / "examples"
+
+
+def test_a_run_confirms_what_is_definite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.s"
+    path.write_text((EXCHANGE / "exchange.s").read_text())
+    assert [f.confirmed for f in scan([path]).kernels[0].findings] == [""]
+    launch = (EXCHANGE / "exchange.json").read_text()
+    beside = tmp_path / "k.launch.json"
+    beside.write_text(launch)
+    (finding,) = scan([path]).kernels[0].findings
+    assert "numbers differ" in finding.confirmed
+    # One for a kernel of another name says nothing about this one.
+    beside.write_text(launch.replace('"exchange"', '"other"'))
+    (one,) = scan([path]).kernels
+    assert not one.findings[0].confirmed
+    assert not one.not_known
+    # Of one workgroup with one wave no two waves meet.
+    beside.write_text(launch.replace("128, 1, 1", "64, 1, 1"))
+    assert not scan([path]).kernels[0].findings[0].confirmed
+    assert main(["scan", str(path), "--launch", str(EXCHANGE / "exchange.json")]) == 4
+    assert "CONFIRMED definite lds-waves" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("launch", "reason"),
+    [("{", "JSON"), ('{"kernel": "exchange", "grid": [1], "block": [64], "args": []}', "takes 2")],
+)
+def test_a_launch_that_cannot_be_run(launch: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.s"
+    path.write_text((EXCHANGE / "exchange.s").read_text())
+    (tmp_path / "k.launch.json").write_text(launch)
+    (one,) = scan([path]).kernels
+    assert not one.reason
+    assert not one.findings[0].confirmed
+    assert reason in one.not_known[-1][0]
+    with pytest.raises(ScheduleError):
+        scan([path], launch=tmp_path / "no.json")
+
+
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, body, code in (("r", RACY, 4), ("m", MAYBE, 3), ("c", CLEAN, 0)):
         path = tmp_path / f"{name}.s"

@@ -71,6 +71,8 @@ class ScanFinding:
     """What is wrong, in a sentence."""
     others: tuple[ScanPlace, ...] = ()
     """More instructions that the same missing wait or barrier leaves unordered."""
+    confirmed: str = ""
+    """What a run of the emulator shows of it, where a launch is known and one shows it."""
 
 
 @dataclass(frozen=True, slots=True)
