@@ -217,7 +217,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("errors", "checks", "files", "plain", "write", "device"),
         *("drive", "drive.trial", "drive.gemm_trial"),
     ),
-    "drive.kernel_files": ("errors", "files", "judge.check", "judge.emulate", "write"),
+    "drive.kernel_files": (
+        *("errors", "files", "judge.check", "judge.emulate", "write", "drive.code_objects"),
+    ),
     "drive.limiting": ("errors", "checks", "files"),
     "drive.in_processes": (),
     "drive.margins": (
@@ -269,8 +271,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.wait_states",
         "machine_code",
         "write",
+        "drive.code_objects",
         "drive.kernel_files",
         "drive.checking",
+    ),
+    "drive.triton_override": (
+        *("errors", "files", "judge.check", "drive.checking", "drive.correcting"),
     ),
     "drive": (
         *CONSUME,

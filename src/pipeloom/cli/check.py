@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pipeloom.drive.correcting import Corrected, check_path, correct
 from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.drive.store import Store
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
+from pipeloom.drive.triton_override import PlacedOverride, dump_digest, put_back
 from pipeloom.errors import OrderError
 from pipeloom.files import write_file
 from pipeloom.machine_code.launch_file import load_launch
@@ -42,8 +44,8 @@ USAGE = CommandUsage(
     (
         option(
             "files",
-            "a .hsaco, .co or .o file, or assembly (.s); of several, or a folder, each has its "
-            "launch beside it: k.launch.json for k.hsaco",
+            "a .hsaco, .co or .o file, or assembly (.s, .amdgcn); of several, or a folder, each "
+            "has its launch beside it: k.launch.json for k.hsaco",
             metavar="FILE",
             nargs="+",
         ),
@@ -95,6 +97,11 @@ USAGE = CommandUsage(
             "missing, with the needless ones taken out, and judge that",
         ),
         option(
+            "--override FOLDER",
+            "put the fixed kernel back into Triton: FILE is that of a dump "
+            "(TRITON_KERNEL_DUMP=1), and FOLDER/override.env sets what makes Triton take it",
+        ),
+        option(
             "--witness OUT.json",
             "write what the verdict rests on: the bytes of LDS by pc, why each wait is there",
         ),
@@ -108,6 +115,7 @@ USAGE = CommandUsage(
     examples=(
         "pipeloom check k.hsaco --template launch.json",
         "pipeloom check k.hsaco --launch launch.json --fix fixed.s",
+        "pipeloom check dump/DIGEST/k.amdgcn --launch launch.json --override mine",
         "pipeloom check kernels/ --jobs 4 --baseline known.json --sarif findings.sarif",
     ),
     codes={3: "TIMING", 4: "RACE, or wrong in every run", 6: "NOT JUDGED"},
@@ -124,6 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.fix is not None:
         check_path(arguments.fix)
         check_folder(arguments.fix)
+    if arguments.override is not None:
+        dump_digest(arguments.file)
     if arguments.template is not None:
         file = open_kernel(arguments.file, arguments.kernel)
         text = template(file.kernel).text()
@@ -146,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:
     """A line per kernel, and its findings; the exit code is the worst."""
-    for name in ("fix", "witness", "template", "launch", "kernel", "sizes"):
+    for name in ("fix", "override", "witness", "template", "launch", "kernel", "sizes"):
         if getattr(arguments, name):
             raise UsageError(f"--{name} is for one file, not for several or a folder")
     jobs = [
@@ -198,8 +208,10 @@ def _show(arguments: argparse.Namespace, checked: Checked) -> None:
         write_file(arguments.witness, json_text(checked.witness()))
     if arguments.json:
         fixed = _fixed(arguments, checked)
-        _print_json(arguments, checked, fixed)
-        wrote(arguments, arguments.witness, None if fixed is None else arguments.fix)
+        placed = _put_back(arguments, checked, fixed)
+        _print_json(arguments, checked, fixed, placed)
+        text, code = None if fixed is None else arguments.fix, placed.file if placed else None
+        wrote(arguments, arguments.witness, text, code)
         return
     console = TerminalConsole()
     console.print(render_check(checked.verdict))
@@ -214,10 +226,17 @@ def _show(arguments: argparse.Namespace, checked: Checked) -> None:
     fixed = _fixed(arguments, checked)
     if fixed is None:
         return
-    console.print(f"\nwrote {arguments.fix}: {len(fixed.changes)} change(s)", soft_wrap=True)
+    where = "" if arguments.fix is None else f"wrote {arguments.fix}: "
+    console.print(f"\n{where}{len(fixed.changes)} change(s)", soft_wrap=True)
     for change in fixed.changes:
         console.print(f"  {change}", soft_wrap=True, highlight=False)
     console.print(render_check(fixed.checked.verdict))
+    placed = _put_back(arguments, checked, fixed)
+    if placed is not None:
+        print(f"\nwrote {placed.file}\nTriton takes it once these are set (. {placed.script}):")
+        for name, value in placed.environment.items():
+            print(f"  {name}={value}")
+        print(f"for every chip and number of warps: use it with {_launched(checked)} alone")
 
 
 def _timings(
@@ -249,18 +268,42 @@ def _check_kernel_file(path: str) -> None:
 
 def _fixed(arguments: argparse.Namespace, checked: Checked) -> Corrected | None:
     """The fixed kernel, written; None where none is asked for, or none was found, with why."""
-    if arguments.fix is None:
+    if arguments.fix is None and arguments.override is None:
         return None
     try:
         fixed = correct(checked)
     except OrderError as error:
         print(f"not fixed: {error}", file=sys.stderr)
         return None
-    write_file(arguments.fix, fixed.text)
+    if arguments.fix is not None:
+        write_file(arguments.fix, fixed.text)
     return fixed
 
 
-def _print_json(arguments: argparse.Namespace, checked: Checked, fixed: Corrected | None) -> None:
+def _put_back(
+    arguments: argparse.Namespace, checked: Checked, fixed: Corrected | None
+) -> PlacedOverride | None:
+    """The fixed kernel where Triton looks for it; None if nobody asked, or it is not PROVED."""
+    if arguments.override is None or fixed is None:
+        return None
+    try:
+        return put_back(fixed, checked, arguments.file, arguments.override)
+    except OrderError as error:
+        print(f"not put back: {error}", file=sys.stderr)
+        return None
+
+
+def _launched(checked: Checked) -> str:
+    waves = -(-math.prod(checked.start.block) // 64)
+    return f"{checked.file.kernel.arch} and num_warps={waves}"
+
+
+def _print_json(
+    arguments: argparse.Namespace,
+    checked: Checked,
+    fixed: Corrected | None,
+    placed: PlacedOverride | None,
+) -> None:
     plain = checked.verdict.to_dict()
     timing, loosened = _timings(arguments, checked)
     plain["timing"] = None if timing is None else timing.to_dict()
@@ -268,4 +311,6 @@ def _print_json(arguments: argparse.Namespace, checked: Checked, fixed: Correcte
     if fixed is not None:
         verdict = fixed.checked.verdict.to_dict()
         plain["fixed"] = {"changes": list(fixed.changes), "verdict": verdict}
+    if placed is not None:
+        plain["override"] = {"file": str(placed.file), "environment": dict(placed.environment)}
     print_json(plain)

@@ -31,7 +31,8 @@ ENDINGS = (
     *(".tar", ".tgz", ".tar.gz"),
 )
 """Of files that are opened in a folder."""
-ASSEMBLY = (".s", ".S", ".asm")
+ASSEMBLY = (".s", ".S", ".asm", ".amdgcn")
+"""The last is Triton's, which has a code object beside it: in a folder that one is opened."""
 MOST_FILES = 100_000
 MOST_UNPACKED = 1 << 30
 """Bytes that one file may unpack to, all its parts together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.drive.checking import Checked, check
+from pipeloom.drive.code_objects import ASSEMBLY
 from pipeloom.drive.kernel_files import KernelFile, assembled, open_kernel
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.judge.check.missing_sync import pruned, repair
@@ -159,5 +160,5 @@ def _changes(edits: dict[int, Edit], found: Prepared) -> tuple[str, ...]:
 
 def check_path(path: str) -> None:
     """The fixed kernel is assembly."""
-    if not path.endswith((".s", ".S", ".asm")):
+    if not path.endswith(ASSEMBLY):
         raise SpecError(f"{path} would hold assembly", hint="give it a name that ends in .s")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.drive.code_objects import ASSEMBLY
 from pipeloom.errors import SpecError
 from pipeloom.files import read_file
 from pipeloom.judge.check.debug_lines import debug_lines
@@ -160,7 +161,7 @@ def open_kernel(
                 f"cannot read {name}: {error.strerror}", hint="give a .hsaco, .co, .o or .s file"
             ) from error
     text = ""
-    if name.endswith((".s", ".S", ".asm")):
+    if name.endswith(ASSEMBLY):
         text, data = assembled(data.decode("utf-8", "replace"), name)
     elif data[:4] == b"\x7fELF" and data[16:18] == b"\x01\x00":
         data = link_object(data)
