@@ -23,7 +23,11 @@ from pipeloom.files import read_text, scratch_folder, write_file
 from pipeloom.write.assemble import check_tools, limited_tool
 
 MOST_FIELDS = 1024
-_KEPT = re.compile(r"\s*#\s*(define|undef|ifn?def|if|elif|else|endif|pragma|error)\b")
+_DIRECTIVE = re.compile(r"\s*(#|%:)")
+_KEPT = re.compile(r"\s*#\s*(define|undef|ifn?def|if|elif|else|endif|pragma\s+pack|error)\b")
+_SPLICE = re.compile(r"\\[ \t\f\v]*\n")
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_LOOKS_FOR_FILES = re.compile(r"__has_(include|include_next|embed)")
 _LINE = re.compile(r"^\s*(\d+)(:\S+)? \|( +)(.*)$")
 _ARRAY = re.compile(r"^(.*?)\[(\d+)\]$")
 _PADDING = re.compile(r"^_*(p\d*|pad\w*|_\w*|reserved\w*)$", re.IGNORECASE)
@@ -103,10 +107,7 @@ def header_layout(named: str, folder: Path = Path()) -> tuple[StructField, ...]:
 
 
 def _dumped(text: str, struct: str, path: str) -> str:
-    kept = "\n".join(
-        "" if line.lstrip().startswith("#") and not _KEPT.match(line) else line
-        for line in text.split("\n")
-    )
+    kept = _without_files(text)
     check_tools()
     with scratch_folder() as place:
         write_file(place / "struct.h", f"{kept}\n")
@@ -130,6 +131,22 @@ def _dumped(text: str, struct: str, path: str) -> str:
             field="layout",
         )
     return said
+
+
+def _without_files(text: str) -> str:
+    """The header without any line that makes the compiler open, or look for, another file.
+
+    A directive may hide behind a comment, a line that goes on, or ``%:``.
+    """
+    text, before = re.sub(r"\r\n?", "\n", text), ""
+    while text != before:
+        before, text = text, _COMMENT.sub(" ", _SPLICE.sub("", text))
+    return "\n".join(
+        ""
+        if _DIRECTIVE.match(line) and (not _KEPT.match(line) or _LOOKS_FOR_FILES.search(line))
+        else line
+        for line in text.split("\n")
+    )
 
 
 def _laid(dump: str, struct: str, path: str) -> tuple[StructField, ...]:
