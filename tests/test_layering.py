@@ -303,6 +303,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "device",
         "drive.margins",
         "drive.checking",
+        "drive.code_objects",
         "drive.kernel_files",
         "drive.timing_files",
         "drive.trial",

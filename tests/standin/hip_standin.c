@@ -465,6 +465,14 @@ EXPORT int hipFree(void *pointer) {
         }
     return done(VALUE);
 }
+EXPORT int hipMemGetAddressRange(void **base, size_t *size, void *pointer) {
+    ENTER; ALIVE;
+    memory *m = holding((uint64_t)(uintptr_t)pointer, 1);
+    if (!m) return done(VALUE);
+    if (base) *base = (void *)(uintptr_t)m->base;
+    if (size) *size = m->size;
+    return done(OK);
+}
 EXPORT int hipMemcpy(void *to, const void *from, size_t size, int way) {
     ENTER; ALIVE;
     int code = unsafe();
@@ -592,6 +600,13 @@ EXPORT int hipGetLastError(void) {
     begin();
     int code = count && devices[current].dead ? devices[current].dead : last_error;
     last_error = OK;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+EXPORT int hipPeekAtLastError(void) {
+    pthread_mutex_lock(&lock);
+    begin();
+    int code = count && devices[current].dead ? devices[current].dead : last_error;
     pthread_mutex_unlock(&lock);
     return code;
 }
@@ -778,6 +793,69 @@ EXPORT int hipModuleLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigne
     return done(enqueue(on, (operation){.kind = LAUNCH, .function = one, .grid = {gx, gy, gz},
                                         .block = {bx, by, bz}, .shared = shared, .bytes = bytes,
                                         .size = size}));
+}
+
+EXPORT int hipExtModuleLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                    unsigned by, unsigned bz, size_t shared, void *queue, void **parameters,
+                                    void **extra, void *start, void *stop, unsigned flags) {
+    if (!bx || !by || !bz || gx % bx || gy % by || gz % bz || start || stop || flags) return VALUE;
+    return hipModuleLaunchKernel(handle, gx / bx, gy / by, gz / bz, bx, by, bz, (unsigned)shared, queue,
+                                 parameters, extra);
+}
+
+/* --- kernels of the program itself: bundles that it registers before main ---------------------- */
+
+typedef struct { unsigned x, y, z; } dim3;
+typedef struct { unsigned magic, version; const unsigned char *bundle; void *spare; } fat_binary;
+typedef struct registered {
+    const void *host;
+    const fat_binary *from;
+    char name[512];
+    void *loaded[MOST_DEVICES];
+    struct registered *next;
+} registered;
+static registered *kernels;
+
+EXPORT void **__hipRegisterFatBinary(const void *wrapper) {
+    const void **handle = calloc(1, sizeof *handle);
+    *handle = wrapper;
+    return (void **)handle;
+}
+EXPORT void __hipRegisterFunction(void **handle, const void *host, char *device, const char *name,
+                                  unsigned threads, void *tid, void *bid, void *block, void *grid, int *size) {
+    (void)device; (void)threads; (void)tid; (void)bid; (void)block; (void)grid; (void)size;
+    registered *one = calloc(1, sizeof *one);
+    *one = (registered){.host = host, .from = *handle, .next = kernels};
+    snprintf(one->name, sizeof one->name, "%s", name);
+    kernels = one;
+}
+EXPORT void __hipUnregisterFatBinary(void **handle) { free(handle); }
+static int bundled(registered *one) {
+    char wanted[128];
+    uint64_t number, entry[3];
+    const unsigned char *at = one->from->bundle + 32;
+    snprintf(wanted, sizeof wanted, "hipv4-amdgcn-amd-amdhsa--%.*s",
+             (int)strcspn(devices[current].arch, ":"), devices[current].arch);
+    memcpy(&number, one->from->bundle + 24, 8);
+    for (uint64_t i = 0; i < number; i++, at += 24 + entry[2]) {
+        memcpy(entry, at, 24);
+        if (entry[2] != strlen(wanted) || memcmp(at + 24, wanted, entry[2])) continue;
+        void *module, *image = malloc(entry[1] + 64);
+        memcpy(image, one->from->bundle + entry[0], entry[1]);
+        int code = load(&module, image);
+        free(image);
+        return code ? code : hipModuleGetFunction(&one->loaded[current], module, one->name);
+    }
+    return IMAGE;
+}
+EXPORT int hipLaunchKernel(const void *host, dim3 grid, dim3 block, void **parameters, size_t shared, void *queue) {
+    ENTER; ALIVE;
+    registered *one = kernels;
+    while (one && one->host != host) one = one->next;
+    int code = !one ? HANDLE : one->loaded[current] ? OK : bundled(one);
+    if (code) return done(code);
+    return done(hipModuleLaunchKernel(one->loaded[current], grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                      (unsigned)shared, queue, parameters, NULL));
 }
 
 /* --- streams, events, graphs ----------------------------------------------------------------- */

@@ -164,7 +164,7 @@ def _buffer(
         if len(shape) > 1:
             row.setdefault("shape", shape)
     if isinstance(row.get("file"), str):
-        row["file"] = str(folder / row["file"])
+        row["file"] = str(beside(folder, row["file"], f"{where}.file"))
     if isinstance(row.get("pointers"), list):
         row["pointers"] = [_link(one, known, f"{where}.pointers") for one in row["pointers"]]
     return row
@@ -206,6 +206,17 @@ def _flat(
     return [number for numbers, _ in parts for number in numbers], [len(values), *shapes[0]]
 
 
+def beside(folder: Path, name: str, where: str) -> Path:
+    """A file of the launch file's folder: a launch file of a stranger reaches no other."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise SpecError(
+            f"{where} is {name!r}, which lies elsewhere",
+            hint="a launch file names files of its own folder, and of folders in it",
+            field=where,
+        )
+    return folder / name
+
+
 def _struct(
     row: Mapping[str, Any], known: Mapping[str, Fraction], folder: Path, where: str
 ) -> Iterator[dict[str, Any]]:
@@ -225,7 +236,8 @@ def _struct(
             hint='write "offset": 0, "layout": "args.h:Args", "fields": {...}',
             field=where,
         )
-    fields = header_layout(layout, folder)
+    header, _, struct = layout.partition(":")
+    fields = header_layout(f"{beside(folder, header, where)}:{struct}")
     names = {one.path for one in fields}
     for name in given:
         if name not in names:

@@ -132,6 +132,8 @@ def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ("row", "words"),
     [
         ({"file": "none.npy"}, "cannot read"),
+        ({"file": "../x.npy"}, "lies elsewhere"),
+        ({"file": "/x.npy"}, "lies elsewhere"),
         ({"file": "x.npy", "type": "f64"}, "holds float32, and the buffer is f64"),
         ({"file": "x.npy", "shape": [5]}, r"shape \[5\], and .* is \[4\]"),
         ({"file": "x.npy", "values": [1]}, "both values and file"),

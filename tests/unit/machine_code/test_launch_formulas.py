@@ -80,6 +80,11 @@ def test_expressions_of_sizes(tmp_path: Path) -> None:
             {},
             "no struct of",
         ),
+        (
+            {"args": [{"is": "struct", "offset": 0, "layout": "../a.h:A", "fields": {}}]},
+            {},
+            "lies elsewhere",
+        ),
         ({"args": [3]}, {}, "says no is of"),
     ],
 )
