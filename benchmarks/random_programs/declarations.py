@@ -167,8 +167,8 @@ class _Draw:
             grown = fresh > top
             with loop.when(grown.any("m")):
                 c = c.becomes(fresh - c)
-            # One more than it: a copy under another name is the same number, so that reading the one
-            # for the other is not what the program says, and shows in no run.
+            # One more than it: a copy under another name is the same number, so reading the one for
+            # the other is not what the program says, and shows in no run.
             top = top.becomes(fresh + 1.0)
             self.store_last(top, name + "top")
         self.store_last(c, name)
