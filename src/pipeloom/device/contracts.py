@@ -247,7 +247,7 @@ class KernelContract:
 
     def _check_array(self, one: LaidArray, sizes: Mapping[str, int]) -> None:
         rule = one.rule
-        if not one.address and 0 not in one.sizes.values():
+        if not one.address and not one.is_empty:
             raise DeviceError(
                 f"{rule.name} is a null pointer", hint=f"pass {rule.words}", field=rule.name
             )

@@ -53,6 +53,11 @@ class LaidArray:
     batch_stride: int = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies anywhere, whatever the address and the strides."""
+        return not self.batches or 0 in self.sizes.values()
+
+    @property
     def row(self) -> int:
         """Codes of a row."""
         return self.sizes[self.rule.dims[-1]]
@@ -67,6 +72,8 @@ class LaidArray:
 
     def misaligned(self, count: int) -> str:
         """What does not begin at multiples of so many bytes; empty where everything does."""
+        if self.is_empty:
+            return ""
         if self.address % count:
             return f"begins at {self.address:#x}"
         steps = {dim: self.strides[dim] for dim in self.strides if self.sizes[dim] > 1}
@@ -105,8 +112,8 @@ def laid_array(rule: ArrayRule, view: TensorView, batched: bool) -> LaidArray:
 
 
 def _check_strides(one: LaidArray) -> None:
-    if 0 in one.sizes.values():
-        return  # nothing lies anywhere
+    if one.is_empty:
+        return
     rule = one.rule
     kinds = {dim: one.strides[dim] for dim in one.sizes if one.sizes[dim] > 1}
     backwards = [dim for dim, stride in kinds.items() if stride < (1 if rule.output else 0)]
@@ -181,9 +188,9 @@ def output_shapes(
     for name, shape in shapes.items():
         rule = rules[name]
         if rule.covers == 1:
+            dims = _dims_of(rule, len(shape), batched)
             *most, last = shape
-            codes = (*most, last * max(8 // rule.bits, 1))
-            sizes |= zip(_dims_of(rule, len(shape), batched), codes, strict=True)
+            sizes |= zip(dims, (*most, last * max(8 // rule.bits, 1)), strict=True)
     found = {}
     for rule in rules.values():
         if rule.output:

@@ -86,6 +86,8 @@ def frozen(array: Array) -> Array:
         ({"A": np.zeros((M, K), np.float32)}, "A", "bf16"),
         ({"A": np.zeros((M, K), np.float16)}, "A", "bf16"),
         ({"A": np.zeros(M * K, np.uint16)}, "A", "1 dimensions"),
+        ({"A": np.zeros((), np.uint16)}, "A", "0 dimensions"),
+        ({"A": np.uint16(0)}, "A", "0 dimensions"),
         ({"A": np.zeros((K, M), np.uint16).T}, "A", "contiguous"),
         ({"A": np.zeros((M, K), np.uint16)[:, ::-1]}, "A", "contiguous"),
         ({"A": np.zeros((M, K), np.uint16)[::-1]}, "A", "backwards"),
@@ -161,6 +163,22 @@ def test_the_wrong_chip_and_device(hip: Hip, there: dict[str, DeviceArray]) -> N
         other(**there)
     with pytest.raises(pl.DeviceError, match="host's memory"):
         other(**arrays())
+
+
+def test_numbers_for_arrays_where_outputs_are_made(hip: Hip) -> None:
+    with pytest.raises(pl.DeviceError, match="A has 0 dimensions") as raised:
+        pl.launch(image(), A=np.zeros((), np.uint16), B=np.zeros((N, K), np.uint16))
+    assert raised.value.field == "A"
+    assert hip.library.standin_used(0) == 0
+
+
+@pytest.mark.parametrize("wide", [0, 1, 7])
+def test_empty_arrays_are_aligned(hip: Hip, wide: int) -> None:
+    """A row of nothing may begin anywhere, with any number of bytes to the next."""
+    made = np.ones((M, N), np.uint16)
+    a, b = (np.zeros((rows, wide), np.uint16)[:, :0] for rows in (M, N))
+    pl.launch(scaled(), A=a, B=b, out=made, alpha=2.0)
+    assert not made.any()
 
 
 def test_null_and_misaligned_pointers(hip: Hip, there: dict[str, DeviceArray]) -> None:
