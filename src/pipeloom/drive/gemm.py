@@ -33,6 +33,7 @@ from pipeloom.machine.dtypes import BF16, F32, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
+from pipeloom.order.tasks import Lowered
 from pipeloom.plain import to_plain
 from pipeloom.program.program import Program
 from pipeloom.write import EmittedKernel, Placing, emit_program, launch_record
@@ -317,24 +318,33 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
     """The kernel of a spec; raises ``ConfigError``, ``OrderError`` or ``EmitError`` by name."""
     program = gemm_program(spec)
     name, whole = kernel_name(spec), spec.splits == 1
-    alone: list[tuple[str, str]] = [("C", "beta")] if spec.finish.beta else []
-    read = ["A", "B", *(["blocks_A", "blocks_B"] if spec.blocks else [])]
-    operands = [(operand, "alpha") for operand in read] if spec.finish.alpha and whole else []
-    placing = Placing(
-        ragged=spec.any_k or not whole or spec.packs,
-        batched=spec.batched,
-        slices=spec.splits,
-        unless=(*operands, *(alone if whole else ())),
-        order=TileOrder.of(spec.target, spec.BM, spec.BN),
-    )
-    kernel = emit_program(program, name=name, placing=placing)
+    kernel = emit_program(program, name=name, placing=placing_of(spec))
     before = packings(spec) if spec.packs else {}
     then = None
     if not whole:
         rest = pipeline(spec.rest(), spec.target, {"m": SUM_WAVES}, k_tiles=spec.splits)
-        placing = Placing(batched=True, unless=tuple(alone))
+        placing = Placing(batched=True, unless=_unless_zero(spec))
         then = emit_program(rest, name=f"{name}_sum", placing=placing)
     return Gemm(spec, program, kernel, before, then)
+
+
+def placing_of(spec: GemmSpec) -> Placing:
+    """What launches of its kernel may ask."""
+    whole = spec.splits == 1
+    read = ["A", "B", *(["blocks_A", "blocks_B"] if spec.blocks else [])]
+    operands = [(operand, "alpha") for operand in read] if spec.finish.alpha and whole else []
+    return Placing(
+        ragged=spec.any_k or not whole or spec.packs,
+        batched=spec.batched,
+        slices=spec.splits,
+        unless=(*operands, *(_unless_zero(spec) if whole else ())),
+        order=TileOrder.of(spec.target, spec.BM, spec.BN),
+    )
+
+
+def _unless_zero(spec: GemmSpec) -> tuple[tuple[str, str], ...]:
+    """C is read unless beta is 0."""
+    return (("C", "beta"),) if spec.finish.beta else ()
 
 
 def least_align(spec: GemmSpec) -> int:
@@ -380,20 +390,23 @@ def gemm_program(spec: GemmSpec) -> Program:
 
 
 def first_program(loop: Loop, target: Target, waves: dict[str, int]) -> Program:
-    """The first order that fits; seconds, where the search for the fastest takes minutes."""
-    lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
+    """The first order that fits, proved; seconds, where a search for the fastest takes minutes."""
+    program = first_order(lower(loop.meaning, target, loop.ops, loop.staged, waves))
+    verdict = verify(program, ops=loop.ops)
+    if not verdict.proved:
+        raise InternalError(f"the first order is a wrong program: {verdict.summary()}")
+    return program
+
+
+def first_order(lowered: Lowered) -> Program:
+    """The first order that fits, not proved; some hundredths of a second."""
     fault: OrderError | None = None
     for pattern in structures(lowered):
         try:
-            program = woven(lowered, pattern)
+            return woven(lowered, pattern)
         except OrderError as error:
             fault = fault or error
-            continue
-        verdict = verify(program, ops=loop.ops)
-        if not verdict.proved:
-            raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
-        return program
-    raise fault or OrderError(f"{loop.name} has no order", hint="use other waves")
+    raise fault or OrderError(f"{lowered.meaning.name} has no order", hint="use other waves")
 
 
 def kernel_name(spec: GemmSpec) -> str:

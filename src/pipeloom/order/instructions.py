@@ -18,8 +18,8 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from pipeloom.machine.target import REGISTER_BYTES
 from pipeloom.order.grains import Grain, fragment_name, grain_of, is_result, least_box, read_depth
+from pipeloom.order.load_boxes import LoadBox, even_rows, load_boxes
 from pipeloom.order.roles import Loading, WaveGroup
 from pipeloom.order.spread import registers
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
@@ -194,18 +194,17 @@ class _Cutter:
         )
 
     def _load(self, task: Task) -> Iterator[Task]:
-        """Whole rows, as many as the waves of a group bring at once.
+        """Boxes of what the waves of a group bring at once.
 
         What is left of a tile that full loads do not share evenly comes in narrow ones. Every load
         has its place in LDS computed.
         """
         box = task.parts[0]
-        start = 0
-        for number, (rows, entries, width) in enumerate(self._shares(task)):
-            part = _within(box, 0, start, rows)
-            inside = _within(_origin(box), 0, start, rows)
-            start += rows
-            whole = rows == box[0][1] - box[0][0]
+        shape = tuple(stop - start for start, stop in box)
+        for number, (inside, entries, width) in enumerate(self._shares(task, shape)):
+            size = [stop - start for start, stop in inside]
+            part = _part(box, [start for start, _ in inside], size)
+            whole = tuple(size) == shape
             issue = replace(task.issues[0], count=entries, bytes=width)
             yield replace(
                 task,
@@ -228,24 +227,13 @@ class _Cutter:
         }
         return self.groups[turn[self._loading] % len(self.groups)]
 
-    def _shares(self, task: Task) -> Iterator[tuple[int, int, int]]:
-        """The loads of a tile: rows, instructions per wave, bytes per lane."""
-        shape = tuple(stop - start for start, stop in task.parts[0])
-        rows, node = shape[0], self._lowered.meaning[task.node]
-        waves = len(self.groups[0].waves) * self._lowered.target.wave_lanes.value
-        row = node.type.dtype.bytes(prod(shape[1:]))
-        widest = self._lowered.target.lds_load_bytes(node.align)
-        full, narrow = waves * widest // row, waves * REGISTER_BYTES // row
-        left = rows % full if full else rows
-        if narrow and waves * REGISTER_BYTES % row == 0 and left % narrow == 0:
-            yield from ((full, 1, widest) for _ in range(rows // full))
-            yield from ((narrow, 1, REGISTER_BYTES) for _ in range(left // narrow))
-            return
-        count = task.entries * len(self.groups)
-        if rows % count:
-            count = len(self.groups) if rows % len(self.groups) == 0 else 1
-        entries = -(-task.entries * len(self.groups) // count)
-        yield from ((rows // count, entries, task.issues[0].bytes) for _ in range(count))
+    def _shares(self, task: Task, shape: tuple[int, ...]) -> list[LoadBox]:
+        node, target, waves = self._lowered.meaning[task.node], self._lowered.target, self.groups[0]
+        entries = task.entries * len(self.groups)
+        whole = LoadBox(tuple((0, n) for n in shape), entries, task.issues[0].bytes)
+        lanes = len(waves.waves) * target.wave_lanes.value
+        found = load_boxes(shape, node.type.dtype, lanes, target.lds_load_bytes(node.align))
+        return found or even_rows(whole, len(self.groups))
 
     def _read(self, task: Task) -> Iterator[Task]:
         into = self._lowered.place(task.writes[0].place)
@@ -410,13 +398,3 @@ def _corners(shape: Sequence[int], step: Sequence[int]) -> Iterator[tuple[int, .
 def _part(box: Box, begin: Sequence[int], length: Sequence[int]) -> Box:
     """``length`` from ``begin`` on, along every dimension of a box."""
     return tuple((p + b, p + b + n) for (p, _), b, n in zip(box, begin, length, strict=True))
-
-
-def _within(box: Box, axis: int, start: int, length: int) -> Box:
-    """``length`` from ``start`` on along one dimension of a box."""
-    first = box[axis][0] + start
-    return (*box[:axis], (first, first + length), *box[axis + 1 :])
-
-
-def _origin(box: Box) -> Box:
-    return tuple((0, stop - start) for start, stop in box)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeloom.drive.certifying import Derived
 from pipeloom.drive.deriving import derive, derived_key
-from pipeloom.drive.gemm import GemmSpec
+from pipeloom.drive.gemm import GemmSpec, first_order, placing_of
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
@@ -24,7 +24,9 @@ from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, matrix_cycles
 from pipeloom.order.tasks import Lowered
 from pipeloom.plain import from_plain, to_plain
+from pipeloom.program import Program
 from pipeloom.tuning.shapes import out_type
+from pipeloom.write import EmitError, occupied
 
 SIDES = (32, 64, 96, 128, 160, 192, 224, 256)
 ROW_BYTES = (64, 128, 256)
@@ -138,12 +140,13 @@ def _lowered(job: GemmSpec) -> Lowered:
 
 
 def time_block(job: GemmSpec, store: Store | None = None) -> BlockCost | None:
-    """Derive, prove and simulate; None where no order fits. Kept."""
+    """Derive, prove and simulate; None where no order fits, or none that can be written. Kept."""
     kept = Store.usual() if store is None else store
     known, cost = known_block(job, kept)
     if known:
         return cost
     try:
+        require_written(job)
         derived = derive(
             job.loop(),
             job.target,
@@ -152,7 +155,9 @@ def time_block(job: GemmSpec, store: Store | None = None) -> BlockCost | None:
             keep_interrupted=False,
             store=kept,
         )
-    except (ConfigError, OrderError):
+        if derived is not None:
+            require_written(job, derived.program)
+    except (ConfigError, OrderError, EmitError):
         derived = None
     except InternalError as error:  # a fault of ours in one block must not end a long run
         warnings.warn(f"{job.block} for {job.arch} is left out: {error}", stacklevel=2)
@@ -162,6 +167,15 @@ def time_block(job: GemmSpec, store: Store | None = None) -> BlockCost | None:
         cost_key(job), {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)}
     )
     return cost
+
+
+def require_written(job: GemmSpec, program: Program | None = None) -> None:
+    """Raise unless the writer takes a program of the block: the first order, if none is given.
+
+    The writer itself is asked. It plans every instruction, and writes none, so that costs a tenth
+    of a second, where an order that cannot be written would cost its search.
+    """
+    occupied(program or first_order(_lowered(job)), placing=placing_of(job))
 
 
 def known_block(job: GemmSpec, store: Store | None = None) -> tuple[bool, BlockCost | None]:

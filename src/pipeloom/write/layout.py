@@ -26,14 +26,21 @@ Where two matrix instructions share a read and each has a box of K of its own (`
 operand), a chunk holds 8 bytes for either: with four lanes to a row, bytes 0-7 and 32-39, 8-15 and
 40-47, ... That takes loads that are narrower than a chunk.
 
+Rows that are no power of two long (192 columns of a tile that is read across) lie in panels: as
+many columns as the largest power of two that divides them, and of those all rows. A load of 64
+lanes then fills a part of a panel, and where a lane stands follows from its bits.
+
 A wait that is too loose, or a barrier that is missing, then endangers rows that are being read. Had
 each slice rows of one fragment only, it could go unnoticed until the layout or the tile changes.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
@@ -45,6 +52,10 @@ from pipeloom.write.faults import EmitError
 
 Rows = TypeVar("Rows", int, NDArray[Any])
 """A row, or an array of them."""
+AcrossReads = tuple[tuple[tuple[int, int], ...], ...]
+"""Of reads across rows: the row, and the byte of it, at which each lane begins."""
+ACROSS_BYTES = 8
+"""That a lane of such a read takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,26 @@ class Swizzle:
     def period(self) -> int:
         """f repeats after this many rows."""
         return (self.mask + 1) << self.row_shift
+
+
+@dataclass(frozen=True, slots=True)
+class BitSwizzle:
+    """f(r): bit ``b`` of it is bit ``row_bits[b]`` of the row, or 0 where that is None."""
+
+    row_bits: tuple[int | None, ...]
+
+    def of_row(self, row: Rows) -> Rows:
+        """What a row's chunk numbers are xor-ed with; of many rows at once, if it is an array."""
+        found: Rows = row ^ row
+        for bit, of in enumerate(self.row_bits):
+            if of is not None:
+                found = found | (row >> of & 1) << bit
+        return found
+
+    @property
+    def period(self) -> int:
+        """f repeats after this many rows."""
+        return 2 << max((bit for bit in self.row_bits if bit is not None), default=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +155,13 @@ class TileLayout:
     """Rows of ``row_bytes`` in some order, swizzled."""
 
     row_bytes: int
-    swizzle: Swizzle
+    """Of a panel, where there are such."""
+    swizzle: Swizzle | BitSwizzle
     order: RowOrder = IN_ORDER
     blocks: int = 0
     """Lanes of a row whose chunks hold two pieces each; 0 where chunks are whole."""
+    panel_rows: int = 0
+    """Rows of a panel: chunks past ``row_bytes`` lie that many rows on; 0 where rows are whole."""
 
     def lies(self, byte: Rows) -> Rows:
         """Where a byte of a row lies in it, before the swizzle."""
@@ -151,20 +185,25 @@ class TileLayout:
 
     @property
     def chunks(self) -> int:
-        """Chunks of 16 bytes in a row."""
+        """Chunks of 16 bytes in a row, of a panel."""
         return self.row_bytes // LOAD_BYTES
 
     def address(self, row: Rows, chunk: Rows) -> Rows:
         """Byte offset of a chunk from the tile's start."""
-        start = self.order.place(row) * self.row_bytes
+        panel, chunk = divmod(chunk, self.chunks)
+        start = (panel * self.panel_rows + self.order.place(row)) * self.row_bytes
         found: Rows = start + LOAD_BYTES * (chunk ^ self.swizzle.of_row(row))
         return found
 
     def source(self, position: Rows) -> tuple[Rows, Rows]:
         """(row, chunk) that belongs at the ``position``-th run of 16 bytes."""
         place, chunk = divmod(position, self.chunks)
+        first: Rows = chunk - chunk
+        if self.panel_rows:
+            panel, place = divmod(place, self.panel_rows)
+            first = panel * self.chunks
         row = self.order.row_at(place)
-        return row, chunk ^ self.swizzle.of_row(row)
+        return row, first + (chunk ^ self.swizzle.of_row(row))
 
     def fragment_addresses(self, side: int, first_row: int, read: int) -> tuple[int, ...]:
         """Addresses of the 64 lanes of the ``read``-th 16-byte read of a fragment."""
@@ -211,6 +250,27 @@ def layout_for(target: Target, row_bytes: int, side: int) -> TileLayout:
         hint="choose another size of the tile along K",
         field="k",
     )
+
+
+@lru_cache(maxsize=64)
+def layout_across(target: Target, row_bytes: int, reads: AcrossReads) -> TileLayout:
+    """Rows that are read across, with as few conflicts as any choice of the rows' bits has."""
+    (phases,) = (p for p in target.lds_phases if p.bytes_per_lane == ACROSS_BYTES)
+    bits = (row_bytes // LOAD_BYTES).bit_length() - 1
+    known = max(row for read in reads for row, _ in read).bit_length()
+    some = min(bits, known)
+    best, least = TileLayout(row_bytes, BitSwizzle((None,) * bits)), sys.maxsize
+    for row_bits in permutations(range(known), some):
+        layout = TileLayout(row_bytes, BitSwizzle((*(None,) * (bits - some), *row_bits)))
+        found = 0
+        for read in reads:
+            places = [layout.address(r, b // LOAD_BYTES) + b % LOAD_BYTES for r, b in read]
+            found += phases.cycles(places, target.lds_banks.value)
+        if found < least:
+            best, least = layout, found
+        if least == len(reads) * len(phases.lanes):
+            break
+    return best
 
 
 def layout_conflicts(layout: TileLayout, target: Target, side: int) -> int:

@@ -31,7 +31,8 @@ class Writer:
     emit: Callable[..., EmittedKernel]
     """The kernel of a program whose verdict allows it, with the options of ``emit_program``."""
     occupied: Callable[..., Resources]
-    """The registers and shared memory of a program's kernel, with ``ops``; nothing is judged."""
+    """The registers and shared memory of a program's kernel, with ``ops`` and ``placing``; nothing
+    is judged. Raises ``EmitError`` for what ``emit`` cannot write."""
 
 
 _WRITERS = {CDNA: Writer(emit_cdna, occupied_cdna)}
@@ -60,7 +61,10 @@ def emit_program(program: Program, **options: Any) -> EmittedKernel:
 
 
 def occupied(program: Program, **options: Any) -> Resources:
-    """Registers and LDS of a program's kernel. Nothing is written, so its verdict is not asked."""
+    """Registers and LDS of a program's kernel. Nothing is written, so its verdict is not asked.
+
+    Raises ``EmitError`` for what ``emit_program`` cannot write, whatever its verdict.
+    """
     return _writer(program.target).occupied(program, **options)
 
 

@@ -61,6 +61,19 @@ def test_operands_stored_transposed(layout: str, arch: str, dtype: str) -> None:
     assert got.ok
 
 
+@pytest.mark.parametrize(
+    ("layout", "dtype", "BM", "BN"),
+    [("TN", "bf16", 96, 160), ("TT", "fp8", 224, 32), ("NN", "fp16", 32, 208)],
+)
+def test_tiles_that_are_no_power_of_two_wide_are_read_across(
+    layout: str, dtype: str, BM: int, BN: int
+) -> None:
+    """Their columns lie in panels; sizes end inside of a panel, and K inside of a tile."""
+    problem = GemmCall(m=112, n=176, k=144)
+    waves = {"waves_m": 2, "waves_n": 1 if BN == 208 else 2}
+    assert run_gemm(ready(layout=layout, dtype=dtype, BM=BM, BN=BN, **waves), problem).ok
+
+
 def _columns(layout: str, problem: GemmCall) -> tuple[int, int]:
     a = problem.k if layout[0] == "N" else problem.m
     return a, problem.k if layout[1] == "T" else problem.n

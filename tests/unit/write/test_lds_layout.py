@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.write import count_conflicts, layout_conflicts, layout_for
-from pipeloom.write.layout import Swizzle, TileLayout
+from pipeloom.write.layout import BitSwizzle, Swizzle, TileLayout, layout_across
+
+ACROSS = [(64, 16, 16), (128, 16, 16), (512, 16, 16), (64, 32, 16), (128, 32, 16)]
+ACROSS += [(256, 32, 16), (32, 16, 8), (64, 16, 8), (256, 16, 8), (64, 32, 8)]
 
 
 @pytest.mark.parametrize("target", [t.arch for t in TARGETS])
@@ -60,3 +66,32 @@ def test_a_chunk_of_short_runs_holds_what_two_instructions_take(blocks: int) -> 
         first = 16 * blocks * unit + 8 * lane
         second = first + 8 * blocks
         assert held == [*range(first, first + 8), *range(second, second + 8)]
+
+
+@pytest.mark.parametrize(("row_bytes", "side", "bits"), ACROSS)
+def test_rows_are_read_across_without_conflicts(row_bytes: int, side: int, bits: int) -> None:
+    """Every lane's 64 bits, as the instruction gathers them: 16 lanes a block of 16 columns."""
+    chip = target_for("gfx950")
+    rows = 64 // bits
+    deep = 32 * 16 // bits // (64 // side)
+
+    def begins(at: int) -> Iterator[tuple[int, int]]:
+        for lane in range(64):
+            leader = lane - lane % 16
+            row = leader // side * deep + at + lane % 16 * rows // 16
+            yield row, (leader % side + lane * rows % 16) * bits // 8
+
+    reads = tuple(tuple(begins(at)) for at in range(0, deep, rows))
+    layout = layout_across(chip, row_bytes, reads)
+    for read in reads:
+        places = [layout.address(row, byte // 16) + byte % 16 for row, byte in read]
+        assert bank_conflict(places, 8, chip) == 1
+
+
+def test_panels_hold_every_chunk_once() -> None:
+    layout = TileLayout(64, BitSwizzle((3, 1)), panel_rows=32)
+    found = [layout.address(row, chunk) for row in range(32) for chunk in range(20)]
+    assert sorted(found) == list(range(0, 32 * 20 * 16, 16))
+    for row in range(32):
+        for chunk in range(20):
+            assert layout.source(layout.address(row, chunk) // 16) == (row, chunk)

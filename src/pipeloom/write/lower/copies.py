@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import LOAD_BYTES, Target
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Access, NodeKind, Space, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.addresses import LDS_WINDOW
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Register
+from pipeloom.write.lower.across_reads import across_reads, read_across
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.copy_boxes import (
     require_same_shape,
@@ -33,10 +33,6 @@ from pipeloom.write.lower.loads import plan_lds_dma, plan_load
 from pipeloom.write.lower.register_tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.stores import plan_store
 from pipeloom.write.lower.templates import float_bits
-
-TRANSPOSED_READ = "ds_read_b64_tr_b"
-TRANSPOSED_LANES, TRANSPOSED_BITS = 16, 64
-"""Lanes that exchange what they read, 64 bits each, in rows of 16 elements (CDNA4 ISA)."""
 
 
 def plan_copy(context: Context, work: Work) -> Write:
@@ -100,12 +96,6 @@ def _plan_lds(context: Context, work: Work) -> Write:
     return emit
 
 
-def transposed_read(target: Target, bits: int) -> str | None:
-    """The instruction that reads elements of so many bits across rows; None where there is none."""
-    name = f"{TRANSPOSED_READ}{bits}"
-    return name if name in target.extra_instructions else None
-
-
 def _plan_transposed(
     context: Context,
     work: Work,
@@ -114,27 +104,22 @@ def _plan_transposed(
     ours: Sequence[Box],
     theirs: Sequence[Box],
 ) -> Write:
-    """Rows of LDS are columns of the operand: 16 lanes read four rows and exchange them.
+    """Rows of LDS are columns of the operand (``across_reads``).
 
     Where the chip has no such read, element by element, each to a register of its own.
     """
     far, near = work.reads[0], work.writes[0]
     members, frame = context.group.waves, context.frame
     resource = tile.resource
-    deep, across = k_axis(resource), row_axis(resource)
     slots = tile.slots_in(ours[0], work.label)
     bits = resource.type.dtype.bits
-    verb = transposed_read(context.target, bits)
-    if bits not in (8, 16) or across != len(resource.type.shape) - 1:
+    verb = read_across(context.target, bits)
+    if bits not in (8, 16) or row_axis(resource) != len(resource.type.shape) - 1:
         raise EmitError(
             f"{work.label} transposes {resource.type}",
             hint="only matrices of 8 or 16-bit elements can be read across their rows",
             field=work.label,
         )
-    rows = TRANSPOSED_BITS // bits
-    per_row = TRANSPOSED_LANES // rows
-    lane = np.arange(WAVE_LANES)
-    leader = lane - lane % TRANSPOSED_LANES
     moves = []
 
     def place(coordinates: Table) -> tuple[str, int]:
@@ -142,21 +127,7 @@ def _plan_transposed(
         return _address(frame, lds.address(shifted(table, ours, theirs), far.copy), members, far)
 
     if verb is not None:
-        for at in range(0, len(slots), rows):
-            run = slots[at : at + rows]
-            held = np.stack([tile.coordinates[slot] for slot in run])
-            source = held[0, leader].copy()
-            wanted = np.repeat(source[None], rows, axis=0)
-            wanted[..., deep] += np.arange(rows)[:, None]
-            wanted[..., across] += lane % TRANSPOSED_LANES
-            if not np.array_equal(held, wanted):
-                raise EmitError(
-                    f"{work.label}: no transposed read brings the lanes what they hold",
-                    hint="use an operand layout in blocks of 16 or 32 rows",
-                    field=work.label,
-                )
-            source[:, deep] += lane % TRANSPOSED_LANES // per_row
-            source[:, across] += lane % per_row * rows
+        for run, source in across_reads(tile, slots, work.label):
             moves.append((verb, run[0] // tile.pack, 2, *place(source)))
     else:
         for slot in slots:

@@ -102,21 +102,21 @@ def emit_cdna(
         dtype_for(tile.dtype)
     symbol = re.sub(r"^(?=\d)|\W", "_", name or program.name, flags=re.ASCII)
     verdict = verify(program, ops=ops) if judge is None else judge(program)
-    status = require_proved(verdict, f"program {program.name!r}", allow_timing=allow_timing)
-    if dealt := dealt_dimensions(program):
-        # Where rows are dealt to lanes by thirds already, no few instructions compute both.
-        with suppress(NotLinearError):
-            return _Emission(program, ops, symbol, placing, dealt).kernel(status, timed)
-    return _Emission(program, ops, symbol, placing, frozenset()).kernel(status, timed)
+    proved = require_proved(verdict, f"program {program.name!r}", allow_timing=allow_timing)
+    return _planned(program, ops, symbol, placing).kernel(proved, timed)
 
 
-def occupied_cdna(program: Program, *, ops: Vocabulary = VOCABULARY) -> Resources:
-    """Registers and LDS of a program's kernel. Nothing is written, so its verdict is not asked."""
-    dealt = dealt_dimensions(program)
-    if dealt:
-        with suppress(NotLinearError):
-            return _Emission(program, ops, "", ONE_PROBLEM, dealt).place()[1]
-    return _Emission(program, ops, "", ONE_PROBLEM, frozenset()).place()[1]
+def occupied_cdna(
+    program: Program, *, ops: Vocabulary = VOCABULARY, placing: Placing = ONE_PROBLEM
+) -> Resources:
+    """Registers and LDS of a program's kernel, or ``EmitError``; its verdict is not asked."""
+    return _planned(program, ops, "", placing).place()[1]
+
+
+def _planned(program: Program, ops: Vocabulary, name: str, placing: Placing) -> _Emission:
+    with suppress(NotLinearError):  # Where lanes have rows by thirds, few instructions do not do.
+        return _Emission(program, ops, name, placing, dealt_dimensions(program))
+    return _Emission(program, ops, name, placing, frozenset())
 
 
 class _Emission:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,16 @@ from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Spac
 from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (
     IN_ORDER,
+    AcrossReads,
     RowOrder,
     Swizzle,
     TileLayout,
     dealt_rows,
+    layout_across,
     layout_for,
     takes_rows,
 )
+from pipeloom.write.lower.across_reads import across_reads, read_across
 from pipeloom.write.lower.register_tiles import RegisterTile
 
 Numbers = NDArray[Any]
@@ -63,15 +66,32 @@ class LdsTile:
         return prod(self.resource.type.shape[:-1])
 
     def rows_of(self, box: Box | None) -> range:
-        """The rows of a box, where it holds whole rows that follow each other; else empty."""
-        shape = self.resource.type.shape
+        """The rows of a box, where they follow each other; else empty."""
         box = box or self.resource.type.whole
-        if box[-1] != (0, shape[-1]):
-            return range(0)
-        grid = np.arange(self.rows).reshape(shape[:-1])
+        grid = np.arange(self.rows).reshape(self.resource.type.shape[:-1])
         rows = grid[tuple(slice(p, q) for p, q in box[:-1])].ravel()
         found = range(int(rows[0]), int(rows[-1]) + 1)
         return found if len(found) == rows.size else range(0)
+
+    def runs_of(self, box: Box | None) -> list[tuple[int, int]]:
+        """Where a box lies in a copy: bytes from the first, one run of them or one per panel.
+
+        Empty where it holds no whole rows, of the tile or of its panels, that follow each other.
+        """
+        columns = (box or self.resource.type.whole)[-1]
+        first, last = (at * self.bits // 8 for at in columns)
+        rows = self.rows_of(box)
+        wide = self.layout.row_bytes if self.layout else self.row_bytes
+        if not rows or first % wide or last % wide:
+            return []
+        runs: list[tuple[int, int]] = []
+        for panel in range(first // wide, last // wide):
+            start = (panel * self.rows + rows.start) * wide
+            stop = start + len(rows) * wide
+            if runs and runs[-1][1] == start:
+                start = runs.pop()[0]
+            runs.append((start, stop))
+        return runs
 
     def address(self, coordinates: Numbers, copy: int) -> Numbers:
         """Byte address of elements; the last axis of ``coordinates`` are the dimensions."""
@@ -127,12 +147,8 @@ def lds_tiles(
             if (into := _layout(tiles, work)) is not None
             for name, _ in into.numbers
         }
-        across, short = "axis" in numbers, "short" in numbers
-        if sides and not (across and not takes_rows(tile.row_bytes, min(sides))):
-            layout = layout_for(target, tile.row_bytes, min(sides))
-            blocks = WAVE_LANES // min(sides) if short and not across else 0
-            order = _order(program, target, tile)
-            tile = replace(tile, layout=replace(layout, order=order, blocks=blocks))
+        if sides:
+            tile = replace(tile, layout=_operand_layout(program, tile, tiles, min(sides), numbers))
         found[resource.name] = tile
         base += resource.copies * tile.copy_bytes
     if base > target.lds_bytes:
@@ -143,6 +159,28 @@ def lds_tiles(
             field="resources",
         )
     return found, base
+
+
+def _operand_layout(
+    program: Program,
+    tile: LdsTile,
+    tiles: Mapping[str, RegisterTile],
+    side: int,
+    numbers: set[str],
+) -> TileLayout:
+    """Of a tile that matrix operands are read from, in blocks of ``side`` rows at the least."""
+    target, panel = program.target, _panel_bytes(program, tile)
+    across = "axis" in numbers
+    if reads := _reads_across(program, target, tile, tiles):
+        layout = layout_across(target, panel, reads)
+    elif across and not takes_rows(tile.row_bytes, side):
+        layout = TileLayout(panel, Swizzle(0, 0))
+    else:
+        blocks = WAVE_LANES // side if "short" in numbers and not across else 0
+        layout = replace(layout_for(target, tile.row_bytes, side), blocks=blocks)
+    if layout.row_bytes != tile.row_bytes:
+        return replace(layout, panel_rows=tile.rows)
+    return replace(layout, order=_order(program, target, tile))
 
 
 def _kind(tiles: Mapping[str, RegisterTile], access: Access) -> str:
@@ -186,6 +224,40 @@ def _order(program: Program, target: Target, tile: LdsTile) -> RowOrder:
     align = min(arrays.get(work.reads[0].resource, LOAD_BYTES) for _, work in writers)
     at_once = members * WAVE_LANES * target.lds_load_bytes(align)
     return dealt_rows(target, tile.row_bytes, piece, piece // part, at_once)
+
+
+def _panel_bytes(program: Program, tile: LdsTile) -> int:
+    """The largest power of two that every edge of the tile's loads is a multiple of."""
+    edges = [tile.row_bytes]
+    for group, _, work in program.works():
+        if work.writes and work.writes[0].resource == tile.resource.name:
+            boxes = [work.writes[0].box(i) for i in range(len(group.waves))]
+            edges += [at * tile.bits // 8 for box in boxes if box is not None for at in box[-1]]
+    found = gcd(*edges)
+    return found & -found
+
+
+def _reads_across(
+    program: Program, target: Target, tile: LdsTile, tiles: Mapping[str, RegisterTile]
+) -> AcrossReads:
+    """What the first reads of every kind of fragment take; none where some are of whole rows."""
+    found: dict[Layout | None, AcrossReads] = {}
+    for _, work in _readers(program, tile.resource.name):
+        into = tiles.get(work.writes[0].resource)
+        if into is None or not _across(into) or read_across(target, tile.bits) is None:
+            return ()
+        if into.resource.layout not in found:
+            slots = into.slots_in(None, work.label)
+            found[into.resource.layout] = tuple(
+                tuple((int(at[0]), int(at[-1]) * tile.bits // 8) for at in source)
+                for _, source in across_reads(into, slots, work.label)
+            )
+    return tuple(read for reads in found.values() for read in reads)
+
+
+def _across(tile: RegisterTile) -> bool:
+    layout = tile.resource.layout
+    return layout is not None and layout.kind == "operand" and "axis" in dict(layout.numbers)
 
 
 def _span(tile: LdsTile, box: Box | None) -> tuple[int, int]:

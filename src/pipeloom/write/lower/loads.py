@@ -104,13 +104,16 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
         )
     rows = tile.rows_of(targets[0])
     width = target.lds_load_bytes(array.node.align) if tile.row_bytes % LOAD_BYTES == 0 else WORD
-    start, total = rows.start * tile.row_bytes, len(rows) * tile.row_bytes
+    runs = tile.runs_of(targets[0])
+    total = sum(stop - start for start, stop in runs)
     if total % (len(members) * WAVE_LANES * width):
         width = WORD  # a small tile, which narrow loads share evenly
     run = len(members) * WAVE_LANES * width
     order = tile.layout.order if tile.layout else None
     piece = order.run * order.ways if order and order.ways > 1 else 1
-    if not rows or total % run or tile.row_bytes % width or rows.start % piece or len(rows) % piece:
+    whole = all((stop - start) % (WAVE_LANES * width) == 0 for start, stop in runs)
+    even = runs and whole and not total % run and not tile.row_bytes % width
+    if not even or rows.start % piece or len(rows) % piece:
         raise EmitError(
             f"{work.label} brings {total} bytes of whole rows to LDS, but {len(members)} waves "
             f"bring {run} at once",
@@ -123,16 +126,20 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
     if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
         context.require_multiple(array.dims[-1], array.elements_of(width))
     lane = np.arange(WAVE_LANES)[None, :]
-    wave = np.arange(len(members))[:, None]
-    tables = []
-    for number in range(total // run):
-        position = start + number * run + (wave * WAVE_LANES + lane) * width
-        tables.append(axes_of(shifted(tile.source(position), targets, sources)))
+    filled = np.concatenate([np.arange(*each, WAVE_LANES * width) for each in runs])
+    begins = filled.reshape(-1, len(members))
+    tables = [
+        axes_of(shifted(tile.source(begin[:, None] + lane * width), targets, sources))
+        for begin in begins
+    ]
     offsets = [context.memory.offset(array, table, members) for table in tables]
     missing = _plan_missing(context, array, tables)
-    places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
-    slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
-    base = tile.base + write.copy * tile.copy_bytes + start
+    copy = tile.base + write.copy * tile.copy_bytes
+    starts = []
+    for begin in begins:
+        places = {w: int(at - begin[0]) for w, at in zip(members, begin, strict=True)}
+        apart = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
+        starts.append((apart, copy + int(begin[0])))
     load = LDS_DMA_BY_BYTES[width]
     buffer = f"buffer {array.name}"
 
@@ -140,7 +147,7 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
         offset: Register | int = 0
         present = _Present(context, code, missing, work)
         for number, name in enumerate(offsets):
-            place = base + number * run
+            slice_start, place = starts[number]
             where = present.offset(code, number, name)
             if isinstance(slice_start, int):
                 code("s_mov_b32", M0, slice_start + place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeloom.program import Program, Space
 from pipeloom.program.nodes import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
-from pipeloom.write.lower.copies import transposed_read
+from pipeloom.write.lower.across_reads import read_across
 
 
 def accumulators(program: Program) -> set[str]:
@@ -54,5 +54,5 @@ def loaded_singly(program: Program) -> set[str]:
         if bits < 32 and name in (from_memory if layout.kind == "accumulator" else at_end):
             found.add(name)
         if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
-            found |= set() if transposed_read(program.target, bits) else {name}
+            found |= set() if read_across(program.target, bits) else {name}
     return found

@@ -1,0 +1,54 @@
+"""Reads across the rows of a tile in LDS: what is neighbours there is columns of the operand.
+
+16 lanes read a block of 16 elements by as many rows as 64 bits hold, 64 bits each, and exchange
+them (``ds_read_b64_tr_b16``, ``_b8``; CDNA4 ISA): lane l of them has column l, all its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import Target
+from pipeloom.write.faults import EmitError
+from pipeloom.write.lower.linear import Table
+from pipeloom.write.lower.register_tiles import RegisterTile, k_axis, row_axis
+
+VERB = "ds_read_b64_tr_b"
+LANES, BITS = 16, 64
+"""Lanes that exchange what they read, and what each reads."""
+
+
+def read_across(target: Target, bits: int) -> str | None:
+    """The instruction for elements of so many bits; None where there is none."""
+    name = f"{VERB}{bits}"
+    return name if name in target.extra_instructions else None
+
+
+def across_reads(
+    tile: RegisterTile, slots: Sequence[int], what: str
+) -> Iterator[tuple[list[int], Table]]:
+    """By read: the slots that it fills, and the element at which each lane's 64 bits begin."""
+    deep, across = k_axis(tile.resource), row_axis(tile.resource)
+    rows = BITS // tile.resource.type.dtype.bits
+    per_row = LANES // rows
+    lane = np.arange(WAVE_LANES)
+    leader = lane - lane % LANES
+    for at in range(0, len(slots), rows):
+        run = list(slots[at : at + rows])
+        held = np.stack([tile.coordinates[slot] for slot in run])
+        source = held[0, leader].copy()
+        wanted = np.repeat(source[None], rows, axis=0)
+        wanted[..., deep] += np.arange(rows)[:, None]
+        wanted[..., across] += lane % LANES
+        if not np.array_equal(held, wanted):
+            raise EmitError(
+                f"{what}: no transposed read brings the lanes what they hold",
+                hint="use an operand layout in blocks of 16 or 32 rows",
+                field=what,
+            )
+        source[:, deep] += lane % LANES // per_row
+        source[:, across] += lane % per_row * rows
+        yield run, source
