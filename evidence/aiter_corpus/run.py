@@ -29,6 +29,7 @@ from evidence.aiter_corpus.attention import attention_case
 from evidence.aiter_corpus.case import COMMIT, VARIABLE, Case, corpus_root
 from evidence.aiter_corpus.gemm import bf16_case, f4_case, fp8_case, i8_case
 from evidence.aiter_corpus.ledger import CHECK_HEAD, Cells, Page, row, table_head
+from evidence.aiter_corpus.mla import is_decode, mla_case
 from evidence.aiter_corpus.moe import moe_case
 from pipeloom.drive.checking import check
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
@@ -43,6 +44,7 @@ FAMILIES: Mapping[str, Callable[[Path], Case]] = {
     "fp8gemm_blockscale": fp8_case,
     "fmha_v3_bwd": attention_case,
     "fmoe": moe_case,
+    "mla": mla_case,
 }
 WORK_LIMIT = 400_000
 """Instructions of one workgroup; the cases take some tens of thousands."""
@@ -135,6 +137,8 @@ def cases(family: str, root: Path, moe: int = 40, seed: int = 0, only: str = "")
     paths = sorted((root / family).rglob("*.co"))
     if family == "fmoe" and moe < len(paths):
         paths = sorted(random.Random(seed).sample(paths, moe))
+    if family == "mla":
+        paths = [path for path in paths if is_decode(path)]
     for path in paths:
         if only in path.stem:
             yield FAMILIES[family](path)

@@ -109,7 +109,11 @@ def study(recorder: Recorder) -> Prepared:
     groups: list[GroupStudy] = []
     known: set[object] = set()
     executed: set[int] = set()
-    every = tuple(tuple(reader.read(wave) for wave in one.waves) for one in recorder.groups)
+    sizes = _sizes(recorder.groups)
+    every = tuple(
+        tuple(reader.read(wave, times) for wave, times in zip(one.waves, mine, strict=True))
+        for one, mine in zip(recorder.groups, sizes, strict=True)
+    )
     for record, flows in zip(recorder.groups, every, strict=True):
         name = _signature(record, flows)
         alike = name in known
@@ -140,6 +144,18 @@ def study(recorder: Recorder) -> Prepared:
         frozenset(executed),
         recorder.granules,
     )
+
+
+def _sizes(groups: Sequence[GroupRecord]) -> list[list[frozenset[int]]]:
+    """Per wave of every workgroup, the times of scalar loads from buffers that nobody writes."""
+    accesses = [access for group in groups for access in group.accesses]
+    written = {one.buffer for one in accesses if one.effect is not Effect.READ}
+    found: list[list[set[int]]] = [[set() for _ in group.waves] for group in groups]
+    for group, times in zip(groups, found, strict=True):
+        for one in group.accesses:
+            if one.queue is WaitQueue.SMEM and one.buffer not in written:
+                times[one.wave].add(one.time)
+    return [[frozenset(one) for one in times] for times in found]
 
 
 def _timelines(record: GroupRecord) -> list[Retirement]:

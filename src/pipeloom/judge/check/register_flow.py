@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.check.static import (
@@ -35,19 +37,22 @@ class PathFlow:
     The rest is what data in memory decide, other than the kernel's arguments: ``by_data`` rows
     (time, what) of branches, of LDS accesses and of register uses; ``scattered`` the times of
     accesses to global memory whose addresses or lanes they decide, ``derived`` those of stores of
-    what was computed from them.
+    what was computed from them. ``beyond_sizes`` are the rows of ``by_data`` that stay if sizes
+    which scalar loads bring before any loop, as attention reads how many keys there are, count as
+    arguments.
     """
 
     needs: tuple[tuple[int, int, int, int], ...]
     apart: frozenset[tuple[int, int]]
     dead: frozenset[int]
     by_data: tuple[tuple[int, str], ...]
+    beyond_sizes: tuple[tuple[int, str], ...]
     scattered: frozenset[int]
     derived: frozenset[int]
 
 
 _Times = tuple[tuple[int, int], ...]
-_Key = tuple[bytes, _Times, frozenset[int], _Times, _Times]
+_Key = tuple[bytes, _Times, frozenset[int], frozenset[int], _Times, _Times]
 
 
 class FlowReader:
@@ -57,53 +62,87 @@ class FlowReader:
         self.statics = statics(program)
         self._known: dict[_Key, PathFlow] = {}
 
-    def read(self, trace: WaveTrace) -> PathFlow:
-        """The flow of one wave."""
+    def read(self, trace: WaveTrace, sizes: frozenset[int] = frozenset()) -> PathFlow:
+        """The flow of one wave; ``sizes`` are times of scalar loads of what nobody writes."""
         key = (
             trace.path().tobytes(),
             tuple(trace.masks),
             frozenset(trace.foreign),
+            sizes,
             tuple(trace.joined.items()),
             tuple((time, id(step)) for time, step in trace.moved.items()),
         )
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._read(trace)
+            found = self._known[key] = self._read(trace, sizes)
         return found
 
-    def _read(self, trace: WaveTrace) -> PathFlow:
+    def _read(self, trace: WaveTrace, sizes: frozenset[int]) -> PathFlow:
         steps = path_statics(trace, self.statics)
         lanes = lanes_of_path(trace)
         needs, apart = _needs(steps, lanes, trace)
         sources = trace.foreign | trace.reads_lds
-        data = Taint(trace, steps, lanes, lambda time, asked: asked or time in sources)
-        masked: set[int] = set()
-        decided: list[tuple[int, str]] = []
+
+        def tainted(by: set[int]) -> Taint:
+            return Taint(trace, steps, lanes, lambda time, asked: asked or time in by)
+
+        data = tainted(sources)
         scattered, derived = set(), set()
         for time, step in enumerate(steps):
             held = data.held
-            if data.masked:
-                masked.add(time)
-            if step.branch and step.reads & held:
-                decided.append((time, "a branch"))
-            if step.local and (step.local | EXEC_BITS) & held:
-                decided.append((time, "an LDS address"))
-            if step.indexed and held >> M0 & 1:
-                decided.append((time, "which register is used"))
             if step.place and (step.place | EXEC_BITS) & held:
                 scattered.add(time)
             if step.stored & held:
                 derived.add(time)
             data.advance(time)
-        decided += [
-            (time, "which lanes use a register")
-            for first, time in sorted(apart)
-            if first in masked or time in masked
-        ]
+        decided = beyond = _decided(steps, apart, tainted(sources))
+        if decided and sizes:
+            early = {time for time in sizes if time < _first_loop(trace)}
+            beyond = _decided(steps, apart, tainted(sources - early))
         dead = _dead(steps, _unmasked(trace, steps, lanes), trace)
         return PathFlow(
-            tuple(needs), apart, dead, tuple(decided), frozenset(scattered), frozenset(derived)
+            tuple(needs),
+            apart,
+            dead,
+            tuple(decided),
+            tuple(beyond),
+            frozenset(scattered),
+            frozenset(derived),
         )
+
+
+def _first_loop(trace: WaveTrace) -> int:
+    """When the first loop begins; the end of the path where there is none."""
+    path = trace.path()
+    back = np.flatnonzero(path[1:] <= path[:-1])
+    if not back.size:
+        return len(path)
+    return min(int(np.flatnonzero(path == head)[0]) for head in set(path[back + 1].tolist()))
+
+
+def _decided(
+    steps: Sequence[Static], apart: frozenset[tuple[int, int]], data: Taint
+) -> list[tuple[int, str]]:
+    """What data decide of the order of accesses, and when."""
+    masked: set[int] = set()
+    decided: list[tuple[int, str]] = []
+    for time, step in enumerate(steps):
+        held = data.held
+        if data.masked:
+            masked.add(time)
+        if step.branch and step.reads & held:
+            decided.append((time, "a branch"))
+        if step.local and (step.local | EXEC_BITS) & held:
+            decided.append((time, "an LDS address"))
+        if step.indexed and held >> M0 & 1:
+            decided.append((time, "which register is used"))
+        data.advance(time)
+    decided += [
+        (time, "which lanes use a register")
+        for first, time in sorted(apart)
+        if first in masked or time in masked
+    ]
+    return decided
 
 
 def _unmasked(trace: WaveTrace, steps: Sequence[Static], lanes: list[int]) -> list[bool]:

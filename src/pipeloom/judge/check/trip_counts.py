@@ -13,9 +13,10 @@ end in such a trip (``unlike``).
 
 That argument needs that waves run the loop equally often with equally many barriers, that it
 touches no buffer which the kernel writes (other trips touch other bytes), that neither a branch nor
-an LDS address depends on data, and that trips which did not run, and what comes behind them, are
-like those that did (``drift.py``). Where it does not apply, the verdict is for the launch. Nothing
-else of the launch is varied: what comes before the loop is as it was.
+an LDS address depends on data but for sizes that were loaded before the loop, and that trips which
+did not run, and what comes behind them, are like those that did (``drift.py``). Where it does not
+apply, the verdict is for the launch. Nothing else of the launch is varied: what comes before the
+loop is as it was.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def _touching(group: GroupRecord, written: Mapping[int, str]) -> list[frozenset[
 
 def _against(flows: Sequence[PathFlow]) -> str:
     for wave, flow in enumerate(flows):
-        for _, what in flow.by_data:
+        for _, what in flow.beyond_sizes:
             return f"{what} of wave {wave} depends on loaded data"
     return ""
 

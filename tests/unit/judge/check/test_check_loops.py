@@ -93,6 +93,50 @@ def test_a_branch_on_data_keeps_the_verdict_to_the_launch(bench: Any) -> None:
     assert "depends on loaded data" in loop.reason
 
 
+SIZED = LOOP.replace(
+    "s_mov_b32 s8, {trips}", "{load}\n  s_waitcnt lgkmcnt(0)\n  s_sub_u32 s8, s8, {less}"
+)
+"""Reads from memory how often it goes round, as attention reads how many keys there are."""
+
+
+def sized(bench: Any, trips: int, more: str, load: str = "s_load_dword s8, s[4:5], 0x0") -> Any:
+    given = np.arange(128, dtype=np.uint32)
+    given[0] = trips + 7
+    code = bench.code(SIZED.format(load=load, less=7, more=more), lds=1024)
+    return check(code, (1,), (128,), [given, np.zeros_like(given)], seeds=1).verdict
+
+
+@pytest.mark.parametrize("more", ["s_barrier", ""])
+def test_a_size_that_is_loaded_before_the_loop_is_an_argument(bench: Any, more: str) -> None:
+    verdict = sized(bench, 6, more)
+    (loop,) = verdict.loops
+    assert (loop.trips, loop.period, loop.reason) == ((6,), 1, "")
+    # It is still what this launch's buffers say.
+    assert "loaded data" in verdict.data
+    for trips in range(loop.least, 10):
+        other = sized(bench, trips, more)
+        assert other.status is verdict.status
+        assert {f.second.pc for f in other.findings} == {f.second.pc for f in verdict.findings}
+
+
+@pytest.mark.parametrize(
+    ("load", "more"),
+    [
+        # By a vector load, of the buffer that is written, and anew in every trip.
+        ("global_load_dword v8, v5, s[4:5]\n s_waitcnt vmcnt(0)\n v_readfirstlane_b32 s8, v8", ""),
+        ("s_load_dword s8, s[6:7], 0x0\n s_waitcnt lgkmcnt(0)\n s_add_u32 s8, s8, 13", ""),
+        (
+            "s_load_dword s8, s[4:5], 0x0",
+            "s_load_dword s10, s[4:5], 0x8\n s_waitcnt lgkmcnt(0)\n s_cmp_eq_u32 s10, 0x12345\n"
+            " s_cbranch_scc1 .Lloop",
+        ),
+    ],
+)
+def test_other_loaded_numbers_are_none(bench: Any, load: str, more: str) -> None:
+    (loop,) = sized(bench, 6, f"{more}\n  s_barrier", load).loops
+    assert "depends on loaded data" in loop.reason
+
+
 def test_a_store_in_the_loop_keeps_the_verdict_to_the_launch(bench: Any) -> None:
     (loop,) = judge(bench, 6, "global_store_dword v1, v5, s[6:7]\n  s_barrier").loops
     assert "writes global memory" in loop.reason

@@ -27,7 +27,7 @@ from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, M0, VGPR, register_bits
 
 V1, V2, V3 = (register_bits(VGPR + n, 1) for n in (1, 2, 3))
-NO_FLOW = PathFlow((), frozenset(), frozenset(), (), frozenset(), frozenset())
+NO_FLOW = PathFlow((), frozenset(), frozenset(), (), (), frozenset(), frozenset())
 
 
 @dataclass(eq=False)
