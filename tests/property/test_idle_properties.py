@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, Tensor, exp2, log2, maximum, minimum, rcp, rsqrt, where
-from pipeloom.declare.tensor import fma, keep, within
+from pipeloom.declare.functions import fma, keep, within
 from pipeloom.errors import ScheduleError
 from pipeloom.machine.dtypes import BF16, F32, FP8, FP16
-from pipeloom.program.evaluate import Array, evaluate_block, left_tile
+from pipeloom.program.evaluate import Array, evaluate_block, place_tile
 from pipeloom.program.idle import needs_finite
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import NodeKind
@@ -106,7 +106,7 @@ def run(meaning: Meaning, arrays: Mapping[str, Array], trips: int) -> dict[str, 
     tiles = {"X": [rows[:, i * ROWS : (i + 1) * ROWS] for i in range(TRIPS)]}
     tiles["X"] += [np.zeros_like(tiles["X"][0])] * (trips - TRIPS)
     tiles |= {
-        n.name: [left_tile(meaning, n, {"k": TRIPS * ROWS}, {}, i) for i in range(trips)]
+        n.name: [place_tile(meaning, n, {"k": TRIPS * ROWS}, {}, i) for i in range(trips)]
         for n in meaning.nodes
         if n.kind is NodeKind.LEFT
     }
@@ -120,7 +120,7 @@ def test_more_iterations_change_nothing_where_any_size_is_taken(seed: int) -> No
     taken = 0
     for number in range(seed * 200, seed * 200 + 200):
         try:
-            meaning = drawn(number).meaning
+            meaning = drawn(number).as_written
         except ScheduleError:  # the stream is not used
             continue
         if not meaning.ragged:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import log2, pi, sqrt
+from math import pi, sqrt
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.declare.tensor import Tensor, exp2, maximum, rcp
+from pipeloom.declare.functions import exp2, maximum, rcp
+from pipeloom.declare.tensor import LOG2_E, Tensor
 from pipeloom.errors import ConfigError
-
-LOG2_E = log2(2.718281828459045)
 
 
 def relu(x: Tensor) -> Tensor:

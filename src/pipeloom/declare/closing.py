@@ -8,9 +8,11 @@ is refused, for it is a mistake more often than not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
+from pipeloom.declare.beginnings import begun
 from pipeloom.errors import GraphError
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
@@ -22,8 +24,14 @@ def close(
     nodes: Mapping[str, Node],
     updates: Mapping[str, str],
     until: str | None,
+    spare: Collection[str] = (),
+    begins: Mapping[str, str] = MappingProxyType({}),
 ) -> Meaning:
-    """Close the carries, place every node before, in or after the loop, drop nothing."""
+    """Close the carries, place every node before, in or after the loop.
+
+    Nothing is dropped but what is ``spare`` or a place in the arrays, where nothing needs it.
+    """
+    nodes = _without_spare(nodes, {*updates.values(), *begins.values()}, spare)
     stale = [n.name for n in nodes.values() if n.kind is NodeKind.CARRY and n.name not in updates]
     if stale:
         raise GraphError(
@@ -31,6 +39,7 @@ def close(
             hint="write c += ..., or c = c.becomes(...); what never changes is a constant",
             field=stale[0],
         )
+    nodes, updates = begun(nodes, updates, begins)
     table = {
         n.name: replace(n, uses=(updates[n.name],)) if n.kind is NodeKind.CARRY else n
         for n in nodes.values()
@@ -61,7 +70,40 @@ def close(
             hint=f"carry the sum: c = loop.carry(...); c += ...; or store it with {over!r}",
             field=lost[0],
         )
+    _check_arguments(name, placed)
     return Meaning(name, over, tuple(_late(placed)), until)
+
+
+def _without_spare(
+    nodes: Mapping[str, Node], needed: Collection[str], spare: Collection[str]
+) -> dict[str, Node]:
+    """Without conditions that a mask stands for, and places that only those asked for."""
+    placed: set[str] = set(spare)
+    for node in nodes.values():
+        from_places = node.kind is NodeKind.OP and placed.issuperset(node.operands)
+        if node.kind.is_place or node.kind is NodeKind.CONSTANT or from_places:
+            placed.add(node.name)
+    kept = dict(nodes)
+    for name in reversed(list(nodes)):
+        used = any(name in node.operands for node in kept.values()) or name in needed
+        if name in placed and not used:
+            del kept[name]
+    return kept
+
+
+def _check_arguments(loop: str, nodes: list[Node]) -> None:
+    """Arrays, sizes and scalars are the kernel's arguments: each has a name of its own."""
+    arrays = [n for n in nodes if n.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.OUTPUT)]
+    scalars = [n.name for n in nodes if n.kind is NodeKind.SCALAR]
+    names = [*(n.name for n in arrays), *scalars, *{d for n in arrays for d in n.dims}]
+    for one in names:
+        if names.count(one) > 1:
+            raise GraphError(
+                f"loop {loop!r} has two arguments called {one!r}",
+                hint="give the array, the dimension or the scalar another name: arrays, sizes and "
+                "scalars are arguments of the kernel",
+                field=one,
+            )
 
 
 def _late(nodes: list[Node]) -> list[Node]:

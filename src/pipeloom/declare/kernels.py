@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
-
+from pipeloom.declare.functions import exp2, fma, keep, log2, maximum, rcp
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import gemm as gemm
 from pipeloom.declare.products import gemm_bias as gemm_bias
@@ -11,7 +10,7 @@ from pipeloom.declare.products import gemm_gate as gemm_gate
 from pipeloom.declare.products import gemm_scaled as gemm_scaled
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
-from pipeloom.declare.tensor import exp2, fma, keep, log2, maximum, rcp
+from pipeloom.declare.tensor import LN2
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 LOWEST = -1e30
@@ -20,8 +19,6 @@ TINY = 1e-30
 """Below every sum of a row that has a key: each sum has a term of 2^0."""
 SLACK = 8.0
 """By how much a score may exceed the maximum that a row is scaled by, to base 2."""
-LN2 = log(2)
-"""The natural logarithm of 2: exponents here are to base 2."""
 
 
 def row_sum(columns: int = 256, rows: int = 1) -> Loop:

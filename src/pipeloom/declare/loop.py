@@ -17,17 +17,19 @@ what only that needs (a bias).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
 
 import numpy as np
 
 from pipeloom.checks import nearest
+from pipeloom.declare.carrying import CarriedValues
 from pipeloom.declare.closing import close
+from pipeloom.declare.tail_masks import masked
 from pipeloom.declare.tensor import Tensor
-from pipeloom.declare.values import DeclaredValues, number_of, tile_of
+from pipeloom.declare.values import number_of, tile_of
+from pipeloom.declare.written_masks import recognised
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
 from pipeloom.notebook import fragment
@@ -38,7 +40,7 @@ from pipeloom.program.tiles import TileType, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
 
-class Loop(DeclaredValues):
+class Loop(CarriedValues):
     """What one iteration of a kernel does, declared value by value; ``meaning`` is what it says.
 
     Args:
@@ -115,56 +117,160 @@ class Loop(DeclaredValues):
             )
         return self._nodes[name]
 
-    def scalar(self, name: str, usual: float | None = None, *, positive: bool = False) -> Tensor:
+    def scalar(
+        self,
+        name: str,
+        dtype: DType | str | float | None = F32,
+        usual: float | None = None,
+        *,
+        positive: bool = False,
+    ) -> Tensor:
         """A number that the launch passes; ``usual`` is taken in trials that name none.
 
         With ``positive`` launches refuse values that are not.
 
         Args:
             name: The argument's name.
+            dtype: Its type, which is f32; a number here is the usual value.
             usual: The value in trials and pages that name none.
             positive: Whether the declaration relies on a value above 0, not too near to it nor
                 to infinity (from 2^-64 to 2^24).
         """
-        tile = TileType((), (), F32)
-        kind = NodeKind.SCALAR
-        node = Node(name=name, kind=kind, type=tile, start=usual, positive=positive)
+        if dtype is not None and not isinstance(dtype, DType | str):
+            usual, dtype = dtype, F32
+        if dtype is not None and dtype_for(dtype) != F32:
+            raise ConfigError(
+                f"the scalar {name!r} is {dtype}, and launches pass f32",
+                hint=f"declare loop.scalar({name!r}, pl.F32); whole numbers below 2^24 are exact",
+                field=name,
+            )
+        if usual is not None and not isinstance(usual, Real):
+            raise ConfigError(
+                f"the scalar {name!r} is usually {usual!r}",
+                hint=f"give a number: loop.scalar({name!r}, usual=1.0)",
+                field=name,
+            )
+        node = Node(
+            name=name,
+            kind=NodeKind.SCALAR,
+            type=TileType((), (), F32),
+            start=None if usual is None else number_of(usual, "usual"),
+            positive=positive,
+        )
         return Tensor(self, self._add(node))
 
-    def left(self, dim: str, size: int) -> Tensor:
+    def left(self, dim: str, size: int | None = None) -> Tensor:
         """How many elements the array still has along a dimension, from each one of a tile on.
 
         1 for the last one, 0 and less for those past the end: what a mask compares.
 
         Args:
             dim: The dimension's name.
-            size: The tile's size along it.
+            size: The tile's size along it; that of the arrays declared so far unless given.
         """
-        tile = tile_of(f"{dim} left", F32, {dim: size})
-        node = Node(name=f"{dim} left", kind=NodeKind.LEFT, type=tile)
+        tile = tile_of(f"{dim} left", F32, {dim: self._tile_along(dim) if size is None else size})
+        return self._once(Node(name=f"{dim} left", kind=NodeKind.LEFT, type=tile))
+
+    def size(self, dim: str) -> Tensor:
+        """How many elements the arrays have along a dimension.
+
+        Args:
+            dim: The dimension's name.
+        """
+        tile = TileType((), (), F32)
+        return self._once(Node(name=f"{dim} size", kind=NodeKind.SIZE, type=tile, along=dim))
+
+    def index(self, dim: str, size: int | None = None) -> Tensor:
+        """Where an element stands in the array along a dimension, from 0.
+
+        Args:
+            dim: The dimension's name.
+            size: The tile's size along it; that of the arrays declared so far unless given.
+        """
+        return self.size(dim) - self.left(dim, size)
+
+    def mean(self, value: Tensor, dims: tuple[str, ...]) -> Tensor:
+        """The mean over dimensions of what the arrays have along them.
+
+        Args:
+            value: The value.
+            dims: The dimensions that disappear, all of which one tile must hold.
+        """
+        if self.over in dims:
+            raise ConfigError(
+                f"{value.name}.mean({self.over!r}): one iteration has a part of {self.over!r} only",
+                hint=f"carry the sum, and divide it by loop.size({self.over!r}) after the loop",
+                field=value.name,
+            )
+        mean = self.apply("sum", value, over=dims)
+        arrays = [n for n in self._nodes.values() if n.kind.is_input and not n.kind.is_number]
+        known = {dim for node in arrays for dim in node.type.dims}
+        for dim in dims:
+            mean = mean / (self.size(dim) if dim in known else float(value.type.sizes[dim]))
+        return mean
+
+    def _once(self, node: Node) -> Tensor:
+        """A value that is declared once, however often it is asked for."""
         known = self._nodes.get(node.name) == node
         return Tensor(self, node.name if known else self._add(node))
 
+    def _tile_along(self, dim: str) -> int:
+        for node in self._nodes.values():
+            if dim in node.type.dims:
+                return node.type.sizes[dim]
+        raise ConfigError(
+            f"loop {self.name!r} has no dimension {dim!r} yet",
+            hint=f"declare an array along it first, or give the tile: loop.index({dim!r}, 64)",
+            field=dim,
+        )
+
     def carry(
-        self, name: str, dtype: DType | str = F32, *, start: float = 0.0, **dims: int
+        self,
+        name: str,
+        dtype: DType | str = F32,
+        *,
+        start: float | Tensor = 0.0,
+        **dims: int,
     ) -> Tensor:
         """A value carried from iteration to iteration; ``start`` before the first.
 
         Args:
             name: The value's name.
             dtype: Its element type; sums of products need f32.
-            start: What every element is before the first iteration.
+            start: What every element is before the first iteration: a number, or a value that no
+                iteration changes, such as a resident.
             **dims: Sizes by dimension.
         """
-        if not isinstance(start, Real):
+        kind, number = tile_of(name, dtype, dims), 0.0
+        if isinstance(start, Tensor):
+            self._begins[name] = self._beginning(name, start, kind)
+        elif isinstance(start, Real):
+            number = number_of(start, "start")
+        else:
             raise ConfigError(
-                f"carry {name!r} has start {start!r}, but must start with a number",
-                hint="pass start=0; what depends on more is a resident",
+                f"carry {name!r} has start {start!r}, but must start with a number or a value",
+                hint="pass start=0, or a resident",
                 field="start",
             )
-        kind = tile_of(name, dtype, dims)
-        node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=number_of(start, "start"))
+        node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=number)
         return Tensor(self, self._add(node), carry=name)
+
+    def _beginning(self, name: str, start: Tensor, kind: TileType) -> str:
+        """What a carried value starts from; raises for what it cannot."""
+        found, sizes = self._operand(start), kind.sizes.items()
+        needed, moving = [found], (NodeKind.STREAM, NodeKind.CARRY)
+        for one in needed:
+            needed += self._nodes[one].operands
+        if any(self._nodes[one].kind in moving for one in needed) or not (
+            start.type.sizes.items() <= sizes
+        ):
+            raise ConfigError(
+                f"carry {name!r}, {kind}, starts from {start.name!r}, {start.type}",
+                hint="start from a resident, or what is computed of residents, with dimensions of "
+                "the carried value",
+                field="start",
+            )
+        return found
 
     def _input(
         self, kind: NodeKind, name: str, dtype: DType | str, dims: Mapping[str, int]
@@ -208,6 +314,9 @@ class Loop(DeclaredValues):
                 field=known.name,
             )
         names = tuple(self._operand(value) for value in operands)
+        mask = recognised(self, self._nodes, known.name, names)
+        if mask is not None and name is None and dtype is None:
+            return mask
         # In the order of the operand that has most of them: a factor by column moves nothing.
         types = sorted((self._nodes[n].type for n in names), key=lambda t: -len(t.dims))
         sizes = merged_sizes(types, f"{self.name}.{known.name}")
@@ -231,96 +340,6 @@ class Loop(DeclaredValues):
         )
         return Tensor(self, self._add(node))
 
-    def accumulate(self, target: Tensor, value: Tensor | float) -> Tensor:
-        """``target += value``; a matrix product, or another sum, is added in place.
-
-        Args:
-            target: A carried value.
-            value: What is added to it.
-        """
-        node = self._nodes[self._operand(value)]
-        op = self.ops[node.op] if node.op else None
-        in_place = op is not None and op.reduce is not None and op.reduce.value == "add"
-        in_place = in_place and node.type.dtype == F32
-        if in_place and set(node.type.dims) == set(target.type.dims) and not self._users(node.name):
-            del self._nodes[node.name]
-            init = self._operand(target)
-            self._nodes[node.name] = replace(node, init=init, type=target.type)
-            return self._becomes(target, node)
-        return self.update(target, target + value)
-
-    def update(self, target: Tensor, value: Tensor | float) -> Tensor:
-        """State what a carried value becomes.
-
-        Args:
-            target: A carried value.
-            value: What it is in the next iteration.
-        """
-        node = self._nodes[self._operand(value)]
-        rounded = node.type.dtype not in (F32, BOOL, target.type.dtype)
-        if node.kind is not NodeKind.OP or rounded or self._users(node.name):
-            new = self.apply("convert", value, dtype=target.type.dtype)
-            node = self._nodes[new.name]
-        return self._becomes(target, node)
-
-    def _becomes(self, target: Tensor, before: Node) -> Tensor:
-        """``before`` is the next value as it was declared, which it then may be no more."""
-        name, last = before.name, self._operand(target)
-        if target.carry is None:
-            raise GraphError(
-                f"{target.name!r} is not carried, so it has no next value",
-                hint="declare it with loop.carry(...)",
-                field=target.name,
-            )
-        if last != self._updates.get(target.carry, target.carry):
-            raise GraphError(
-                f"carry {target.carry!r} gets a second next value, and the first would be lost",
-                hint="go on from what becomes() returned: c = c.becomes(...)",
-                field=target.carry,
-            )
-        node = self._nodes[name]
-        carry = self._nodes[target.carry]
-        if set(node.type.dims) != set(carry.type.dims):
-            raise ConfigError(
-                f"{target.carry} has dimensions {carry.type.dims}, its next value {node.type.dims}",
-                hint="reduce or broadcast the value first",
-                field=target.carry,
-            )
-        changed = replace(node, type=carry.type)
-        if self._when is not None:
-            changed = replace(changed, when=self._when, otherwise=last)
-        self._nodes[name] = changed
-        self._updates[target.carry] = name
-        if changed != before:
-            self._taken[name] = target.carry
-        if name.split(".")[0] in self.ops:
-            name = self.rename(name, self._fresh(f"{target.carry}.next"))
-        return Tensor(self, name, carry=target.carry)
-
-    @contextmanager
-    def when(self, condition: Tensor) -> Iterator[None]:
-        """What carried values become inside, they become only where the condition holds.
-
-        Args:
-            condition: A truth value: what a comparison gives.
-        """
-        if self._when is not None:
-            raise GraphError(
-                "loop.when inside loop.when", hint="combine the conditions first", field="when"
-            )
-        name = self._operand(condition)
-        if not self.type_of(name).dtype.is_bool:
-            raise GraphError(
-                f"loop.when takes {name!r} for a truth value, which is {self.type_of(name)}",
-                hint="compare it first: x > 0",
-                field=name,
-            )
-        self._when = name
-        try:
-            yield
-        finally:
-            self._when = None
-
     def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
         """Store a value: of carried ones the last, or (if it has ``over``) one per iteration.
 
@@ -329,6 +348,8 @@ class Loop(DeclaredValues):
             value: What is stored.
             dtype: The array's element type; the value's own unless given.
         """
+        if dtype is not None and dtype_for(dtype) != self.type_of(self._operand(value)).dtype:
+            value = self.apply("convert", value, dtype=dtype)
         stored = self._operand(value)
         kind = self.type_of(stored)
         if not kind.dims:
@@ -337,7 +358,6 @@ class Loop(DeclaredValues):
                 hint="give it a dimension, of size 1 if need be",
                 field=name,
             )
-        kind = kind if dtype is None else replace(kind, dtype=dtype_for(dtype))
         self._add(Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(stored,)))
         return value
 
@@ -358,8 +378,24 @@ class Loop(DeclaredValues):
 
     @property
     def meaning(self) -> Meaning:
-        """The declaration as data; raises for values that nothing stored needs, or never change."""
-        return close(self.name, self.over, self._nodes, self._updates, self.until)
+        """The declaration as data; raises for values that nothing stored needs, or never change.
+
+        Reductions see what the arrays have: what lies past their end is masked.
+        """
+        return masked(self.as_written)
+
+    @property
+    def as_written(self) -> Meaning:
+        """The same without masks that the declaration does not have itself."""
+        return close(
+            self.name,
+            self.over,
+            self._nodes,
+            self._updates,
+            self.until,
+            self._spare,
+            self._begins,
+        )
 
     def evaluate(
         self, scalars: Mapping[str, float] | None = None, **arrays: Array

@@ -6,9 +6,9 @@ them. Rows and columns are any number: what lies past the end of a row is masked
 
 from __future__ import annotations
 
-from pipeloom.declare.activations import LOG2_E
+from pipeloom.declare.functions import exp2, keep, rcp, rsqrt, within
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import exp2, keep, rcp, rsqrt, within
+from pipeloom.declare.tensor import LOG2_E
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from numbers import Real
+from collections.abc import Callable, Iterator, Mapping
+from math import inf, log, log2
+from numbers import Integral, Real
+from operator import and_, invert, or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,6 +115,22 @@ class Tensor:
         """
         return self._loop.apply("any", self, over=dims or self.type.dims)
 
+    def all(self, *dims: str) -> Tensor:
+        """Whether all are true along dimensions; along all of them by default.
+
+        Args:
+            *dims: The dimensions that disappear.
+        """
+        return ~(~self).any(*dims)
+
+    def mean(self, *dims: str) -> Tensor:
+        """The sum over dimensions, divided by how many elements the array has along them.
+
+        Args:
+            *dims: The dimensions that disappear; the loop's own is none of them.
+        """
+        return self._loop.mean(self, dims)
+
     def becomes(self, value: Tensor | float) -> Tensor:
         """State the next value of a carried one; returns that.
 
@@ -215,14 +234,21 @@ class Tensor:
     def __abs__(self) -> Tensor:
         return self._loop.apply("max", self, -self)
 
-    def __pow__(self, power: int) -> Tensor:
-        if type(power) is not int or not 1 <= power <= MOST_POWER:
+    def __pow__(self, power: float) -> Tensor:
+        if power in ROOTS and not isinstance(power, bool):
+            return self._loop.apply(ROOTS[power], self)
+        whole = isinstance(power, Integral) and not isinstance(power, bool)
+        if not whole or not 1 <= abs(int(power)) <= MOST_POWER:
             raise ConfigError(
-                f"{self.name} ** {power!r}: a power is a whole number from 1 to {MOST_POWER}",
-                hint="1 / x, rsqrt(x) and exp2(log2(x) * p) are others",
+                f"{self.name} ** {power!r}: a power is a whole number up to {MOST_POWER}, or a "
+                "square root",
+                hint="x ** 0.5 and x ** -0.5 are roots; of positive numbers any other power is "
+                "exp2(log2(x) * p)",
                 field="pow",
             )
-        half = self ** (power // 2) if power > 1 else self
+        if power < 0:
+            return 1.0 / self ** -int(power)
+        half = self ** (int(power) // 2) if power > 1 else self
         if power == 1:
             return self
         return half * half if power % 2 == 0 else half * half * self
@@ -232,16 +258,16 @@ class Tensor:
 
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Tensor:
         """NumPy's functions of values: those that the vocabulary has, by its name for them."""
-        op = _UFUNCS.get(function.__name__)
-        if op is None or method != "__call__" or options:
+        op, composed = _UFUNCS.get(function.__name__), _COMPOSED.get(function.__name__)
+        if (op is None and composed is None) or method != "__call__" or options:
             raise ConfigError(
-                f"NumPy's {function.__name__} is no op of a declaration",
-                hint=f"there are {', '.join(_UFUNCS)}; exp(x) is exp2(x * 1.442695)",
+                f"NumPy's {function.__name__} is no function of values of a loop",
+                hint=f"there are {', '.join((*_UFUNCS, *_COMPOSED))}",
                 field=function.__name__,
             )
         # NumPy hands its own numbers over as arrays without dimensions.
         numbers = (v.item() if isinstance(v, np.ndarray) and not v.ndim else v for v in given)
-        return self._loop.apply(op, *numbers)
+        return composed(*numbers) if composed is not None else self._loop.apply(str(op), *numbers)
 
     def _checked(self, sign: str, other: object) -> Tensor | float:
         if isinstance(other, Tensor | Real):
@@ -281,11 +307,27 @@ class Tensor:
     def __int__(self) -> int:
         raise self._no("int()", "loop.evaluate computes the numbers")
 
-    def __mod__(self, other: object) -> Tensor:
-        raise self._no("%", "mask by what is left: loop.left(...)")
+    def __mod__(self, other: float) -> Tensor:
+        """What is left of a division by a positive number: exact for whole numbers below 2^24."""
+        by = self._divisor("%", other)
+        rest = self - self._loop.apply("floor", self * (1 / by)) * by
+        if by == 2.0 ** round(log2(by)):
+            return rest
+        # The quotient is rounded, and may be the next whole number.
+        select = self._loop.apply
+        rest = select("select", rest < 0, rest + by, rest)
+        return select("select", rest >= by, rest - by, rest)
 
-    def __floordiv__(self, other: object) -> Tensor:
-        raise self._no("//", "x / y divides, x.to(i32) rounds")
+    def __floordiv__(self, other: float) -> Tensor:
+        by = self._divisor("//", other)
+        if by == 2.0 ** round(log2(by)):
+            return self._loop.apply("floor", self * (1 / by))
+        return self._loop.apply("floor", (self - self % by) * (1 / by) + 0.5)
+
+    def _divisor(self, sign: str, other: object) -> float:
+        if isinstance(other, Real) and 0 < float(other) < inf:
+            return float(other)
+        raise self._no(f"{sign} {other!r}", "divide by a positive number, or with /")
 
     def _no(self, what: str, hint: str) -> ConfigError:
         return ConfigError(
@@ -297,6 +339,12 @@ class Tensor:
 
 
 MOST_POWER = 16
+ROOTS: Mapping[float, str] = MappingProxyType({0.5: "sqrt", -0.5: "rsqrt"})
+"""Ops that are powers."""
+LOG2_E = 1 / log(2)
+"""The logarithm of e to base 2."""
+LN2 = log(2)
+"""The natural logarithm of 2."""
 _UFUNCS = {
     "add": "add",
     "subtract": "sub",
@@ -310,6 +358,8 @@ _UFUNCS = {
     "exp2": "exp2",
     "log2": "log2",
     "reciprocal": "rcp",
+    "sqrt": "sqrt",
+    "floor": "floor",
     "greater": "gt",
     "greater_equal": "ge",
     "less": "lt",
@@ -317,6 +367,23 @@ _UFUNCS = {
     "equal": "eq",
 }
 """Ops by NumPy's name for them."""
+_COMPOSED: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
+    {
+        "exp": lambda x: x._loop.apply("exp2", x * LOG2_E),
+        "log": lambda x: x._loop.apply("log2", x) * LN2,
+        "tanh": lambda x: 1.0 - 2.0 / (x._loop.apply("exp2", x * (2 * LOG2_E)) + 1.0),
+        "absolute": abs,
+        "square": lambda x: x * x,
+        "not_equal": lambda a, b: a != b if isinstance(a, Tensor) else b != a,
+        "bitwise_and": and_,
+        "logical_and": and_,
+        "bitwise_or": or_,
+        "logical_or": or_,
+        "invert": invert,
+        "logical_not": invert,
+    }
+)
+"""Those that are made of several."""
 
 
 def _truth(sign: str, value: object) -> Tensor:
@@ -326,119 +393,5 @@ def _truth(sign: str, value: object) -> Tensor:
     raise ConfigError(
         f"{sign} takes truth values, and {name} is none",
         hint="compare it first: (x > 0) & (y > 0)",
-        field=name,
-    )
-
-
-def exp2(x: Tensor) -> Tensor:
-    """2 to the power of each element.
-
-    Args:
-        x: Any value.
-    """
-    return _loop_of("exp2", "x", x).apply("exp2", x)
-
-
-def maximum(a: Tensor, b: Tensor | float) -> Tensor:
-    """The larger of two, element by element.
-
-    Args:
-        a: A value.
-        b: A value or a number.
-    """
-    return _loop_of("maximum", "a", a).apply("max", a, b)
-
-
-def minimum(a: Tensor, b: Tensor | float) -> Tensor:
-    """The smaller of two, element by element.
-
-    Args:
-        a: A value.
-        b: A value or a number.
-    """
-    return _loop_of("minimum", "a", a).apply("min", a, b)
-
-
-def log2(x: Tensor) -> Tensor:
-    """The logarithm of each element to base 2.
-
-    Args:
-        x: Positive numbers.
-    """
-    return _loop_of("log2", "x", x).apply("log2", x)
-
-
-def rcp(x: Tensor) -> Tensor:
-    """1 over each element, in one instruction.
-
-    Of what is above 2^126 it is as of infinity, and of denormals as of zero. ``/`` divides by any
-    number.
-
-    Args:
-        x: Any value.
-    """
-    return _loop_of("rcp", "x", x).apply("rcp", x)
-
-
-def rsqrt(x: Tensor) -> Tensor:
-    """1 over the square root of each element.
-
-    Args:
-        x: Positive numbers.
-    """
-    return _loop_of("rsqrt", "x", x).apply("rsqrt", x)
-
-
-def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
-    """``x`` where ``left`` is at least so much, elsewhere minus infinity: a mask.
-
-    Args:
-        x: The value to mask.
-        left: What is left along a dimension: ``loop.left``.
-        least: How much must be left; 1 masks what lies past the end.
-    """
-    return _loop_of("keep", "x", x).apply("keep", x, left, least)
-
-
-def within(x: Tensor | float, left: Tensor) -> Tensor:
-    """``x`` where something is left, elsewhere 0: what sums do not see.
-
-    Args:
-        x: The value to mask, or a number.
-        left: What is left along a dimension: ``loop.left``.
-    """
-    return _loop_of("within", "left", left).apply("within", x, left)
-
-
-def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
-    """``a`` where the condition holds, else ``b``.
-
-    Args:
-        condition: A truth value: what a comparison gives.
-        a: A value or a number.
-        b: A value or a number.
-    """
-    return _loop_of("where", "condition", condition).apply("select", condition, a, b)
-
-
-def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """``a * b + c``, rounded once.
-
-    Args:
-        a: A factor.
-        b: The other factor.
-        c: What is added.
-    """
-    return _loop_of("fma", "a", a).apply("fma", a, b, c)
-
-
-def _loop_of(function: str, name: str, value: object) -> Loop:
-    """The loop whose value an argument is; a number is none."""
-    if isinstance(value, Tensor):
-        return value._loop
-    raise ConfigError(
-        f"{function} takes a value of a loop as {name}, not {value!r}",
-        hint="pass what loop.stream, loop.carry or an operation on them gave; of numbers alone "
-        "NumPy or math computes it",
         field=name,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
+from typing import TYPE_CHECKING, cast
 
 from pipeloom.checks import check_int, plain_int
 from pipeloom.declare.tensor import Tensor
@@ -16,6 +17,10 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import F32, DType, dtype_for
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.tiles import TileType
+from pipeloom.program.vocabulary import VOCABULARY
+
+if TYPE_CHECKING:
+    from pipeloom.declare.loop import Loop
 
 
 class DeclaredValues:
@@ -29,12 +34,15 @@ class DeclaredValues:
         if not name:
             raise ConfigError("a loop needs a name", hint='Loop("gemm", ...)', field="name")
         self.name = name
+        self.ops = VOCABULARY
         self._nodes: dict[str, Node] = {}
         self._updates: dict[str, str] = {}
         self._staged: dict[str, None] = {}
         self._when: str | None = None
         self._names: list[str] = []
         self._taken: dict[str, str] = {}
+        self._spare: set[str] = set()
+        self._begins: dict[str, str] = {}
 
     def type_of(self, name: str) -> TileType:
         """The type of a value.
@@ -70,6 +78,8 @@ class DeclaredValues:
         self._updates = {c: str(moved(u)) for c, u in self._updates.items()}
         self._staged = {str(moved(s)): None for s in self._staged}
         self._taken = {str(moved(t)): c for t, c in self._taken.items()}
+        self._spare = {str(moved(name)) for name in self._spare}
+        self._begins = {c: str(moved(tile)) for c, tile in self._begins.items()}
         self._when = moved(self._when)
         self._names = [str(moved(name)) for name in self._names]
         return new
@@ -93,6 +103,11 @@ class DeclaredValues:
         return self._names[key]
 
     def _add(self, node: Node) -> str:
+        taken = self._nodes.get(node.name)
+        if taken is not None and taken.kind is NodeKind.OP and node.name in self.ops:
+            # It was named by its op, not by a user.
+            other = self.rename(node.name, self._fresh(node.name))
+            node = replace(node, uses=tuple(other if u == node.name else u for u in node.uses))
         self._check_name(node.name)
         self._nodes[node.name] = node
         return node.name
@@ -144,6 +159,26 @@ class DeclaredValues:
                 field="operand",
             )
         return self._constant(value)
+
+    def spare(self, name: str) -> None:
+        """Note that a value may be left out if nothing uses it: a mask stands for it.
+
+        Args:
+            name: The value's name.
+        """
+        self._spare.add(name)
+
+    def value(self, name: str) -> Tensor:
+        """A declared value by its name.
+
+        Args:
+            name: What it is called.
+        """
+        return self._tensor(name)
+
+    def _tensor(self, name: str, carry: str | None = None) -> Tensor:
+        """A value of this loop by its name."""
+        return Tensor(cast("Loop", self), name, carry)
 
     def _constant(self, value: float) -> str:
         number = number_of(value, "operand")

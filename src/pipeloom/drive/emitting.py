@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import pipeloom
+from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.forms import Choice, choose_form
 from pipeloom.drive.loops import LoopSource
 from pipeloom.drive.opening import Opened, open_found
@@ -23,7 +24,7 @@ from pipeloom.reference.lift import check_sized
 from pipeloom.reference.schedules import SCHEDULES
 from pipeloom.show.headers import changes_text, tile_text
 from pipeloom.show.step_rows import loop_counts
-from pipeloom.write import EmittedKernel, emit_program, launch_record
+from pipeloom.write import EmittedKernel, launch_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def emit(job: EmitJob | Source | Named, opened: Opened | None = None) -> Emissio
         choice = choose_form(opened, keep_proved=opened.is_compiled)
         program = opened.program(choice.form.sync, choice.form.reorder)
         label, notes = choice.form.label, (*notes, *choice.notes)
-    kernel = emit_program(
+    kernel = emit_any_size(
         program,
         ops=opened.ops,
         name=job.name or symbol(opened),

@@ -19,6 +19,7 @@ from typing import Any, overload
 
 from pipeloom.checks import check_instance, check_int, plain_int
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.emitting import emit as emit_job
 from pipeloom.drive.heads import by_head
@@ -49,7 +50,7 @@ from pipeloom.reference.lift import lift, lift_in_units
 from pipeloom.reference.resync import synchronize as synchronize_schedule
 from pipeloom.sync import PROVEN, REPAIRED
 from pipeloom.sync import synchronize as synchronize_program
-from pipeloom.write import EmittedKernel, assemble, emit_program
+from pipeloom.write import EmittedKernel, assemble
 from pipeloom.write.launch import check_sizes
 from pipeloom.write.lower.global_arrays import dimensions
 
@@ -270,7 +271,7 @@ def emit(
     """
     if isinstance(source, Program):
         _only_for_schedules(target=target, dtype=dtype, out_dtype=out_dtype)
-        return emit_program(
+        return emit_any_size(
             source, ops=ops or VOCABULARY, name=name, allow_timing=allow_timing, timed=timed
         )
     asked = _asked(source)

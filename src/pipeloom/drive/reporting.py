@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.emitting import emitted_form, symbol, tile_of
 from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
@@ -23,7 +24,7 @@ from pipeloom.show.cards import resource_cards
 from pipeloom.show.kernel_page import kernel_page
 from pipeloom.show.page import fill_page
 from pipeloom.show.page_data import page_data
-from pipeloom.write import EmittedKernel, Resources, emit_program, occupied
+from pipeloom.write import EmittedKernel, Resources, occupied
 
 TIMELINE_ITERATIONS = 4
 SEEDS = 2
@@ -125,7 +126,7 @@ def _written(simulation: Simulation, verdict: Verdict) -> _Written:
         if verdict.status is Status.RACE:
             why = "RACE: a kernel is written only of what is proved."
             return _Written(None, occupied(program, ops=opened.ops), why)
-        kernel = emit_program(
+        kernel = emit_any_size(
             program,
             judge=lambda _: verdict,
             ops=opened.ops,

@@ -225,6 +225,7 @@ def _check_depth(launch: Launch, sizes: Mapping[str, int], fits: bool) -> None:
     size = sizes.get(over, least)
     if (
         launch.meaning.ragged
+        or launch.placing.ragged
         or size == least
         or (step and size > least and (size - least) % step == 0)
     ):

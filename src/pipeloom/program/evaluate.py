@@ -65,9 +65,9 @@ def _evaluate_one(
     for block in blocks(meaning, sizes):
         tiles = {n.name: _tiles(meaning, n, arrays[n.name], block, trips) for n in meaning.inputs}
         tiles |= {
-            n.name: [left_tile(meaning, n, sizes, block, i) for i in range(max(trips, 1))]
+            n.name: [place_tile(meaning, n, sizes, block, i) for i in range(max(trips, 1))]
             for n in meaning.nodes
-            if n.kind is NodeKind.LEFT
+            if n.kind.is_place
         }
         for name, values in evaluate_block(meaning, tiles, trips, scalars, ops).items():
             for iteration, value in enumerate(values):
@@ -96,9 +96,9 @@ def evaluate_block(
     whole = {d: s for n in meaning.nodes for d, s in n.type.sizes.items()}
     whole[meaning.over] = trips * whole.get(meaning.over, 1)
     left = {
-        n.name: [left_tile(meaning, n, whole, {}, i) for i in range(max(trips, 1))]
+        n.name: [place_tile(meaning, n, whole, {}, i) for i in range(max(trips, 1))]
         for n in meaning.nodes
-        if n.kind is NodeKind.LEFT and n.name not in tiles
+        if n.kind.is_place and n.name not in tiles
     }
     run = _Evaluation(meaning, {**left, **tiles}, scalars or {}, ops, look, wide)
     run.region(Region.BEFORE, 0)
@@ -150,7 +150,7 @@ class _Evaluation:
 
     def _value(self, node: Node, iteration: int) -> Array:
         match node.kind:
-            case NodeKind.LEFT:
+            case NodeKind.LEFT | NodeKind.SIZE:
                 return self._tiles[node.name][iteration]
             case NodeKind.STREAM:
                 return node.type.dtype.round(self._tiles[node.name][iteration])
@@ -278,10 +278,13 @@ def padded_tile(
     return tile
 
 
-def left_tile(
+def place_tile(
     meaning: Meaning, node: Node, sizes: Mapping[str, int], block: Mapping[str, int], iteration: int
 ) -> Array:
-    """How many elements are left along a LEFT node's dimension, from each one of a tile on."""
+    """How many elements are left along a LEFT node's dimension, from each one of a tile on; of a
+    SIZE how many there are."""
+    if node.along is not None:
+        return np.array(sizes[node.along], np.float32)
     dim, tile = node.type.dims[0], node.type.shape[0]
     at = iteration if dim == meaning.over else block.get(dim, 0)
     return (sizes[dim] - at * tile - np.arange(tile)).astype(np.float32)

@@ -36,15 +36,19 @@ if TYPE_CHECKING:
 
 
 class End(Enum):
-    """Behind which end an iteration lies: of the arrays, of ``until``, or of neither."""
+    """Behind which end an iteration lies: of the arrays, of ``until``, of neither, before the
+    arrays begin, or at elements that they have."""
 
     ARRAYS = "arrays"
     UNTIL = "until"
     NONE = "none"
+    BEFORE = "before"
+    INSIDE = "inside"
 
 
 class Inputs(Enum):
-    """What arrays and scalars hold: any number, infinity and NaN, or finite numbers only."""
+    """What arrays and scalars hold: any number, infinity and NaN, or finite numbers only, of which
+    what is carried stays finite, too."""
 
     ALL = "all"
     FINITE = "finite"
@@ -83,7 +87,7 @@ def idles_past_end(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> bool:
     what is stored after the loop must not notice.
     """
     stored = [n for n in meaning.outputs if n.region is Region.LOOP]
-    if not all(_ends_with_block(meaning, node) for node in stored):
+    if not all(ends_with_block(meaning, node) for node in stored):
         return False
     if len(stored) == len(meaning.outputs):
         return _masks_tails(meaning) or not _mixes(meaning)
@@ -97,6 +101,38 @@ def idles_past(meaning: Meaning, until: str, inputs: Inputs = Inputs.FINITE) -> 
     return not stored and until == meaning.until and _idles(meaning, End.UNTIL, inputs)
 
 
+def adds_up(meaning: Meaning) -> bool:
+    """Whether zeros before the arrays begin change nothing: what is streamed is added up.
+
+    Zero times another value, which may be infinite, would be NaN. A stream that is stored as it is
+    has the zeros stored before it.
+    """
+    values = _iteration(meaning, _carried(meaning, Inputs.ALL), End.BEFORE, Inputs.ALL)
+    for node in meaning.nodes:
+        if meaning.is_left(node.name, meaning.over):
+            return False
+        if node.region is not Region.LOOP:
+            continue
+        if node.kind is NodeKind.OUTPUT and meaning[node.uses[0]].kind is not NodeKind.STREAM:
+            return False
+        if node.kind is not NodeKind.OP:
+            continue
+        reduces = meaning.over in set(meaning.domain(node).dims) - set(node.type.dims)
+        op = VOCABULARY.get(node.op)
+        if reduces and (op is None or op.reduce is not Reduce.ADD):
+            return False
+        terms = [values[name].range for name in node.uses]
+        if reduces and result(node.op, terms, 1).number != 0:
+            return False
+    return _idles(meaning, End.BEFORE, Inputs.ALL)
+
+
+def usual_values(meaning: Meaning) -> dict[str, _Value]:
+    """Every value at the elements that its arrays have, if these are finite."""
+    carried = _carried(meaning, Inputs.FINITE)
+    return _iteration(meaning, carried, End.INSIDE, Inputs.FINITE)
+
+
 def needs_finite(meaning: Meaning) -> bool:
     """Whether its kernels may be wrong where an array or a scalar holds an infinity or a NaN:
     iterations past an end change nothing only without them."""
@@ -105,7 +141,7 @@ def needs_finite(meaning: Meaning) -> bool:
     return meaning.ragged and not idles_past_end(meaning, Inputs.ALL)
 
 
-def _ends_with_block(meaning: Meaning, node: Node) -> bool:
+def ends_with_block(meaning: Meaning, node: Node) -> bool:
     """Whether what lies past the end of ``over`` in an array also lies past its block's: it reads
     as zero, and is not stored. Behind a row that goes along ``over`` the next one begins, or what
     a leading dimension leaves between them."""
@@ -127,7 +163,7 @@ def _mixes(meaning: Meaning) -> bool:
 def _masks_tails(meaning: Meaning) -> bool:
     """Whether streams with rows along ``over`` are used where something is left, and only there."""
     for stream in meaning.inputs:
-        if stream.kind is NodeKind.RESIDENT or _ends_with_block(meaning, stream):
+        if stream.kind is NodeKind.RESIDENT or ends_with_block(meaning, stream):
             continue
         for user in meaning.nodes:
             masked = stream.name not in user.operands[1:] and meaning.ends(user, meaning.over)
@@ -177,7 +213,7 @@ def _iteration(
         if node.kind is NodeKind.CARRY:
             values[node.name] = _Value(carried[node.name], carry=node.name)
         elif node.kind is NodeKind.OP:
-            values[node.name] = _computed(meaning, node, values)
+            values[node.name] = _computed(meaning, node, values, inputs)
         else:
             values[node.name] = _given(meaning, node, end, inputs)
     return values
@@ -189,24 +225,27 @@ def _given(meaning: Meaning, node: Node, end: End, inputs: Inputs) -> _Value:
     if node.kind is NodeKind.CONSTANT:
         assert node.start is not None
         return _Value(stored(node.type.dtype, exactly(node.start)))
-    if node.kind is NodeKind.STREAM and end is End.ARRAYS and _ends_with_block(meaning, node):
+    past = end is End.BEFORE or (end is End.ARRAYS and ends_with_block(meaning, node))
+    if node.kind is NodeKind.STREAM and past:
         return _Value(exactly(0))
     if node.kind is NodeKind.SCALAR and node.positive:
         return _Value(Range(*POSITIVE))
+    if node.kind is NodeKind.SIZE:
+        return _Value(Range(0.0, MOST_LEFT))
     if node.kind is NodeKind.LEFT:
         along = node.type.dims[0]
         spent = along == meaning.over
         most = 0.0 if spent and end is End.ARRAYS else MOST_LEFT
         behind = end is End.UNTIL
         return _Value(
-            Range(-MOST_LEFT, most),
+            Range(1.0 if end is End.INSIDE else -MOST_LEFT, most),
             left=behind and spent,
             enough=behind and along == meaning.until,
         )
     return _Value(held(node.type.dtype, finite=finite))
 
 
-def _computed(meaning: Meaning, node: Node, values: Mapping[str, _Value]) -> _Value:
+def _computed(meaning: Meaning, node: Node, values: Mapping[str, _Value], inputs: Inputs) -> _Value:
     of = [_where(meaning, node.when, name, values) for name in node.uses]
     if node.op == "select":
         of[1] = _where(meaning, node.uses[0], node.uses[1], values)
@@ -215,6 +254,10 @@ def _computed(meaning: Meaning, node: Node, values: Mapping[str, _Value]) -> _Va
     value = _Value(result(node.op, [v.range for v in of], count))
     rule = _RULES.get(node.op) if node.op in VOCABULARY else None
     value = value if rule is None else rule(value, *of)
+    if node.op == "sub" and of[0].carry is not None and of[0].carry == of[1].carry:
+        own = of[0].range
+        finite = inputs is Inputs.FINITE or not (own.infinite or own.nan)
+        value = _Value(exactly(0)) if finite else value
     if node.init is not None:
         reduce = VOCABULARY[node.op].reduce if node.op in VOCABULARY else None
         start = values[node.init]

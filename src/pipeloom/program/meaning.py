@@ -23,7 +23,7 @@ from functools import cached_property
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
-from pipeloom.program.idle import idles_past, idles_past_end
+from pipeloom.program.idle import adds_up, idles_past, idles_past_end
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
@@ -143,6 +143,12 @@ class Meaning:
             raise GraphError(
                 f"{node.name!r} is aligned to {node.align!r} bytes",
                 hint=f"one of: {', '.join(map(str, ALIGNMENTS))}",
+                field=node.name,
+            )
+        if (node.kind is NodeKind.SIZE) != (node.along is not None):
+            raise GraphError(
+                f"{node.name!r} is a {node.kind.value} along {node.along!r}",
+                hint="a size, and nothing else, is along a dimension",
                 field=node.name,
             )
         if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:
@@ -274,6 +280,11 @@ class Meaning:
     def ragged(self) -> bool:
         """Whether iterations past the end of ``over`` do nothing, by what it says itself."""
         return idles_past_end(self)
+
+    @cached_property
+    def adds_up(self) -> bool:
+        """Whether it only adds up what it streams, so that zeros before that change nothing."""
+        return adds_up(self)
 
     @cached_property
     def masks(self) -> frozenset[str]:

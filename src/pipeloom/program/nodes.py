@@ -29,6 +29,8 @@ class NodeKind(Enum):
     """A number written in the declaration."""
     LEFT = "left"
     """How many elements are left along a dimension, from each one on."""
+    SIZE = "size"
+    """How many elements the arrays have along a dimension."""
     CARRY = "carry"
     """The update's value of the iteration before."""
     OP = "op"
@@ -44,7 +46,12 @@ class NodeKind(Enum):
     @property
     def is_number(self) -> bool:
         """Whether a step reads it by name and needs no place for it."""
-        return self in (NodeKind.SCALAR, NodeKind.CONSTANT, NodeKind.LEFT)
+        return self in (NodeKind.SCALAR, NodeKind.CONSTANT) or self.is_place
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it follows from the sizes of the arrays and where a block stands."""
+        return self in (NodeKind.LEFT, NodeKind.SIZE)
 
 
 class Region(Enum):
@@ -92,6 +99,9 @@ class Node:
     align: int = field(default=LOAD_BYTES, metadata=LEFT_OUT_WHILE_USUAL)
     """What the beginning and the rows of an input's array are whole multiples of, in bytes. Loads
     straight to LDS are no wider than that."""
+
+    along: str | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
+    """The dimension that a SIZE is of."""
 
     @property
     def dims(self) -> tuple[str, ...]:

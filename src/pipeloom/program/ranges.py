@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp2, inf, isinf, isnan, log2, sqrt
+from math import exp2, floor, inf, isinf, isnan, log2, sqrt
 from types import MappingProxyType
 
 import numpy as np
@@ -251,6 +251,18 @@ def _rsqrt(a: Range) -> Range:
     return _near(sqrt(root.low), sqrt(root.high), a.nan)
 
 
+def _sqrt(a: Range) -> Range:
+    if a.low < 0:
+        return ANYTHING
+    a = _normal(a)
+    return _near(sqrt(a.low), sqrt(a.high), a.nan)
+
+
+def _floor(a: Range) -> Range:
+    low, high = (x if isinf(x) else float(floor(x)) for x in (a.low, a.high))
+    return Range(low, high, a.nan)
+
+
 def _exceeds(a: Range, b: Range) -> Range:
     """a > b, which of NaN is false."""
     always = a.low > b.high and not (a.nan or b.nan)
@@ -300,7 +312,9 @@ _EACH: Mapping[str, Callable[..., Range]] = MappingProxyType(
         "exp2": _exp2,
         "log2": _log2,
         "rcp": _rcp,
+        "sqrt": _sqrt,
         "rsqrt": _rsqrt,
+        "floor": _floor,
         "gt": _exceeds,
         "ge": _reaches,
         "lt": lambda a, b: _exceeds(b, a),

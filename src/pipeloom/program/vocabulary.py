@@ -186,6 +186,14 @@ class Vocabulary:
     def __contains__(self, name: str) -> bool:
         return name in self.ops
 
+    def get(self, name: str) -> OpDef | None:
+        """The op of a name, None where there is none.
+
+        Args:
+            name: The op's name.
+        """
+        return self.ops.get(name)
+
     def __repr__(self) -> str:
         return f"<Vocabulary of {len(self.ops)} ops>"
 
@@ -299,9 +307,11 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         arity=2,
     ),
     _number("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
+    _number("floor", np.floor, "v_floor_f32 {d}, {0}", arity=1),
     _near("exp2", _flushed(np.exp2), "v_exp_f32 {d}, {0}"),
     _near("log2", _flushed(np.log2), "v_log_f32 {d}, {0}"),
     _near("rcp", _flushed(np.reciprocal), "v_rcp_f32 {d}, {0}"),
+    _near("sqrt", _flushed(np.sqrt), "v_sqrt_f32 {d}, {0}"),
     _near("rsqrt", _flushed(lambda a: 1 / np.sqrt(a)), "v_rsq_f32 {d}, {0}"),
     _compare("gt", np.greater, "v_cmp_gt_f32"),
     _compare("ge", np.greater_equal, "v_cmp_ge_f32"),

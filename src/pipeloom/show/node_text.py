@@ -10,6 +10,7 @@ _KINDS = {
     NodeKind.SCALAR: "an argument",
     NodeKind.CONSTANT: "a constant",
     NodeKind.LEFT: "elements left",
+    NodeKind.SIZE: "elements in all",
 }
 
 

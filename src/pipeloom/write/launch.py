@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -101,9 +101,7 @@ class Launch:
             pitches: Leading dimensions by array, in elements; those without gaps unless given.
             strides: Strides of batches by argument.
         """
-        over = (self.meaning.over,) if self.placing.ragged else ()
-        empty = () if self.placing == ONE_PROBLEM else (*self.meaning.grid, *over)
-        check_sizes(self.meaning, sizes, empty)
+        check_sizes(self.meaning, sizes)
         for dim in dimensions(self.meaning):
             size = sizes[dim]
             if size % self.multiples.get(dim, 1):
@@ -211,16 +209,19 @@ def check_dimensions(meaning: Meaning, sizes: Mapping[str, int]) -> None:
             )
 
 
-def check_sizes(meaning: Meaning, sizes: Mapping[str, int], empty: Sequence[str] = ()) -> None:
+def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
     """Raise ``EmitError`` or ``ConfigError`` for sizes that no kernel of it computes.
 
-    Dimensions named ``empty`` may have size 0.
+    Dimensions of outputs may have size 0, of which there is then nothing, and so may the loop's,
+    where a kernel of any size can be written.
     """
     check_dimensions(meaning, sizes)
     counted = _counted(meaning)
+    empty = {*meaning.grid, *meaning.batch}
+    empty |= {meaning.over} if meaning.ragged or meaning.adds_up else set()
     for dim in dimensions(meaning):
         size = sizes.get(dim)
-        least = 0 if dim in empty or (meaning.ragged and dim == meaning.over) else 1
+        least = 0 if dim in empty else 1
         most = SIZE_LIMIT if dim not in counted else _EXACT
         if type(size) is not int or not least <= size < most:
             raise EmitError(
@@ -239,7 +240,8 @@ def largest_sizes(meaning: Meaning) -> dict[str, int]:
 
 def _counted(meaning: Meaning) -> set[str]:
     """Dimensions whose rest a kernel computes in f32."""
-    return {d for n in meaning.nodes if n.kind is NodeKind.LEFT for d in n.type.dims}
+    places = [n for n in meaning.nodes if n.kind.is_place]
+    return {d for n in places for d in (*n.type.dims, *([n.along] if n.along else []))}
 
 
 def scalars_of(meaning: Meaning) -> tuple[str, ...]:

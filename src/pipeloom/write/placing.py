@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from pipeloom.checks import check_int
 from pipeloom.machine.dispatch import TileOrder
-from pipeloom.program import Meaning, NodeKind, Region
-from pipeloom.program.vocabulary import PRODUCTS
+from pipeloom.program import Meaning
 from pipeloom.write.faults import EmitError
 
 
@@ -44,7 +43,7 @@ class Placing:
 
     def check(self, meaning: Meaning) -> None:
         """Raise ``EmitError`` for a loop that cannot be placed like this."""
-        if (self.ragged or self.slices > 1) and not adds_up(meaning):
+        if (self.ragged or self.slices > 1) and not meaning.adds_up:
             raise EmitError(
                 f"loop {meaning.name!r} does not just add up what it streams, so zeros before the "
                 "first element would count",
@@ -75,20 +74,3 @@ class Placing:
 
 ONE_PROBLEM = Placing()
 """Whole trips of one problem."""
-
-
-def adds_up(meaning: Meaning) -> bool:
-    """Whether zeros in the streams change nothing: each is added up, alone or in products.
-
-    Zero times another value, which may be infinite, would be NaN. A stream that is stored
-    as it is has the zeros stored before it.
-    """
-    for node in meaning.nodes:
-        if node.region is not Region.LOOP or node.kind in (NodeKind.STREAM, NodeKind.CARRY):
-            continue
-        if node.kind is NodeKind.OUTPUT and meaning[node.uses[0]].kind is NodeKind.STREAM:
-            continue
-        streams = [meaning[name].kind is NodeKind.STREAM for name in node.uses]
-        if node.op not in (*PRODUCTS, "sum") or not all(streams) or node.init is None:
-            return False
-    return True

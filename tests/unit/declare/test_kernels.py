@@ -10,7 +10,7 @@ import pytest
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, row_sum
 from pipeloom.errors import GraphError
-from pipeloom.program.evaluate import evaluate_block, left_tile, padded_tile
+from pipeloom.program.evaluate import evaluate_block, padded_tile, place_tile
 from pipeloom.program.nodes import NodeKind
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -76,7 +76,7 @@ def test_iterations_past_the_end_change_nothing(until: str | None) -> None:
             for n in meaning.inputs
         }
         tiles |= {
-            n.name: [left_tile(meaning, n, sizes, at, i) for i in range(6)]
+            n.name: [place_tile(meaning, n, sizes, at, i) for i in range(6)]
             for n in meaning.nodes
             if n.kind is NodeKind.LEFT
         }

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.program import Access, NodeKind, Program, Region, Space, Work
-from pipeloom.program.evaluate import apply_node, left_tile
+from pipeloom.program.evaluate import apply_node, place_tile
 from pipeloom.program.tiles import Box, project
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
@@ -134,7 +134,7 @@ class _Run:
             if node.kind is NodeKind.LEFT:
                 sizes = {d: s for n in self.program.meaning.nodes for d, s in n.type.sizes.items()}
                 sizes[self.program.meaning.over] *= self.count
-                return left_tile(self.program.meaning, node, sizes, {}, iteration or 0), box
+                return place_tile(self.program.meaning, node, sizes, {}, iteration or 0), box
             at = (iteration or 0) if node.kind is NodeKind.STREAM else 0
             return node.type.dtype.round(self.tiles[name][at]), box
         space = self.program.resource(name).space

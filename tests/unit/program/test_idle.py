@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from pipeloom.declare import Loop, Tensor, exp2, kernels, maximum, minimum, rcp, where
-from pipeloom.declare.tensor import keep, within
+from pipeloom.declare.functions import keep, within
 from pipeloom.errors import GraphError
 from pipeloom.machine.dtypes import BF16, F32, FP8, FP16
-from pipeloom.program.idle import Inputs, idles_past_end, needs_finite
-from pipeloom.write.placing import adds_up
+from pipeloom.program.idle import Inputs, adds_up, idles_past_end, needs_finite
 
 ROWS, COLUMNS = 4, 256
 Added = Callable[[Loop, Tensor, Tensor], Tensor]
@@ -146,7 +145,7 @@ def two(loop: Loop, positive: bool = False) -> Tensor:
     ],
 )
 def test_what_is_carried_must_not_notice(added: Added, takes_any_size: bool) -> None:
-    assert sums(added).meaning.ragged is takes_any_size
+    assert sums(added).as_written.ragged is takes_any_size
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -160,7 +159,7 @@ def test_a_masked_sum_times_what_overflows_is_no_sum(kept: bool) -> None:
     m += x
     loop.store("S", s)
     loop.store("M", m)
-    assert loop.meaning.ragged is kept
+    assert loop.as_written.ragged is kept
 
 
 def test_a_nan_that_a_maximum_would_lose_is_not_kept() -> None:
@@ -171,17 +170,17 @@ def test_a_nan_that_a_maximum_would_lose_is_not_kept() -> None:
     best = keep(x, loop.left("k", ROWS), 1).max("k")
     t = t.becomes(maximum(t + masked(loop, x) * loop.resident("R", F32, b=1, n=COLUMNS), best))
     loop.store("out", t)
-    assert idles_past_end(loop.meaning, Inputs.FINITE)
-    assert not idles_past_end(loop.meaning, Inputs.ALL)
+    assert idles_past_end(loop.as_written, Inputs.FINITE)
+    assert not idles_past_end(loop.as_written, Inputs.ALL)
 
 
 def test_for_which_numbers_more_iterations_change_nothing() -> None:
     """Zeros times a resident are zeros only if it is finite; what is masked asks nothing of it."""
-    plain = sums(lambda loop, x, t: t + masked(loop, x)).meaning
+    plain = sums(lambda loop, x, t: t + masked(loop, x)).as_written
     assert not needs_finite(plain)
     product = sums(
         lambda loop, x, t: t + masked(loop, x) * loop.resident("R", F32, b=1, n=COLUMNS)
-    ).meaning
+    ).as_written
     assert product.ragged
     assert needs_finite(product)
 
@@ -189,7 +188,7 @@ def test_for_which_numbers_more_iterations_change_nothing() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_asks_for_finite_numbers_where_it_leaves_keys_out(causal: bool) -> None:
     """A weight of 0 times a V of infinity is NaN in the formula, and left out by the kernel."""
-    assert needs_finite(kernels.attention(64, 64, 64, causal=causal).meaning) is causal
+    assert needs_finite(kernels.attention(64, 64, 64, causal=causal).as_written) is causal
 
 
 def test_elements_that_mix_along_the_loop_are_no_rows_of_their_own() -> None:
@@ -197,7 +196,7 @@ def test_elements_that_mix_along_the_loop_are_no_rows_of_their_own() -> None:
     loop = Loop("mixes", over="r")
     x = loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS)
     loop.store("out", x * loop.stream("Y", F32, n=COLUMNS, r=ROWS).max("r"))
-    assert not loop.meaning.ragged
+    assert not loop.as_written.ragged
     loop = Loop("goes on", over="r")
     total = loop.carry("total", F32, start=0, b=1, r=ROWS, n=COLUMNS)
     total = total.becomes(
@@ -205,37 +204,37 @@ def test_elements_that_mix_along_the_loop_are_no_rows_of_their_own() -> None:
         + loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS) * loop.stream("Y", F32, n=COLUMNS, r=ROWS)
     )
     loop.store("out", total * 1.0 + loop.stream("Z", F32, b=1, r=ROWS, n=COLUMNS))
-    assert not loop.meaning.ragged
+    assert not loop.as_written.ragged
 
 
 def test_behind_rows_along_the_loop_there_are_no_zeros() -> None:
     """The next row begins there, so what is used of them must be masked."""
-    assert not sums(lambda _, x, t: t + x.sum("k"), rows_last=True).meaning.ragged
+    assert not sums(lambda _, x, t: t + x.sum("k"), rows_last=True).as_written.ragged
     assert sums(
         lambda loop, x, t: t + within(x, loop.left("k", ROWS)).sum("k"), rows_last=True
-    ).meaning.ragged
+    ).as_written.ragged
 
 
 def test_what_is_stored_per_iteration_must_end_with_its_block() -> None:
     loop = Loop("rows", over="k")
     x = loop.stream("X", F32, n=64, k=16)
     loop.store("out", within(x, loop.left("k", 16)) * 2.0)
-    assert not loop.meaning.ragged
+    assert not loop.as_written.ragged
 
 
 def test_between_rows_along_the_loop_there_may_be_anything() -> None:
     """One row to a block: past its end lies what its leading dimension leaves, no zeros."""
     loop = Loop("largest", over="r")
     loop.store("out", loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS).max("n"))
-    assert not loop.meaning.ragged
+    assert not loop.as_written.ragged
     loop = Loop("twice", over="r")
     loop.store("out", loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS) * 2.0)
-    assert loop.meaning.ragged
+    assert loop.as_written.ragged
 
 
 def test_until_is_for_masks_that_follow_it() -> None:
     with pytest.raises(GraphError, match="would still change"):
-        _ = sums(lambda _, x, t: t + x.sum("k"), until="n").meaning
+        _ = sums(lambda _, x, t: t + x.sum("k"), until="n").as_written
 
 
 Mask = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -270,15 +269,15 @@ def test_which_masks_leave_nothing_where_less_is_left_than_until(mask: Mask, idl
     total += mask(x, left, loop.left("n", COLUMNS)).sum("k")
     loop.store("out", total)
     if idles:
-        assert loop.meaning.until == "n"
+        assert loop.as_written.until == "n"
     else:
         with pytest.raises(GraphError, match="would still change"):
-            _ = loop.meaning
+            _ = loop.as_written
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_takes_any_size(causal: bool) -> None:
-    assert kernels.attention(64, 64, 64, causal=causal, lse=True).meaning.ragged
+    assert kernels.attention(64, 64, 64, causal=causal, lse=True).as_written.ragged
 
 
 def test_a_mask_that_rounds_or_asks_for_a_scalar_is_no_mere_mask() -> None:
@@ -288,7 +287,7 @@ def test_a_mask_that_rounds_or_asks_for_a_scalar_is_no_mere_mask() -> None:
     top = loop.carry("top", F32, start=-1e30, b=1, n=COLUMNS)
     kept = loop.apply("keep", x, loop.left("k", ROWS), 1, dtype=BF16)
     loop.store("out", top.becomes(maximum(top, kept.max("k"))))
-    assert not loop.meaning.masks
+    assert not loop.as_written.masks
 
 
 @pytest.mark.parametrize(("start", "takes_any_size"), [(-1e30, True), (float("-inf"), False)])
@@ -303,7 +302,7 @@ def test_a_maximum_that_starts_at_infinity(start: float, takes_any_size: bool) -
         top = top.becomes(best)
     weight += exp2(x - top).sum("k")
     loop.store("out", weight)
-    assert loop.meaning.ragged is takes_any_size
+    assert loop.as_written.ragged is takes_any_size
 
 
 @pytest.mark.parametrize("other", ["stream", "carry", "resident"])
@@ -320,4 +319,4 @@ def test_zeros_before_the_first_element_meet_only_zeros(other: str) -> None:
     total += loop.apply("matmul", x, factor, over=("k",))
     loop.store("out", total)
     loop.store("others", sums)
-    assert adds_up(loop.meaning) is (other == "stream")
+    assert adds_up(loop.as_written) is (other == "stream")

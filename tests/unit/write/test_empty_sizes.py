@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeloom.declare import Loop, kernels
-from pipeloom.declare.tensor import within
+from pipeloom.declare.functions import within
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Launchable, run_program
 from pipeloom.judge.verify import verify

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, exp2
-from pipeloom.declare.tensor import keep
+from pipeloom.declare.functions import keep
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950

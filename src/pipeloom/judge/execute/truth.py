@@ -26,7 +26,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.enclosure import Bounds, Enclosure
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
-from pipeloom.program.evaluate import evaluate_block, is_exact, left_tile
+from pipeloom.program.evaluate import evaluate_block, is_exact, place_tile
 
 Array = NDArray[Any]
 SETS = 3
@@ -92,7 +92,7 @@ class Truth:
         if node.kind is NodeKind.SCALAR:
             numbers = np.array([s[node.name] for s in self.scalars])
             return np.broadcast_to(numbers, (1, *node.type.shape, len(self.sets)))
-        if node.kind is NodeKind.LEFT:
+        if node.kind.is_place:
             found = [self.value(node.name, i) for i in range(max(self.iterations, 1))]
             return np.stack([v.value for v in found if v is not None])
         count = self.iterations if node.kind is NodeKind.STREAM else 1
@@ -208,12 +208,13 @@ def _random(
                 numbers += max(1, spread // STEPS) * iterations * (rng.random(size) < 0.5)
             tiles[node.name] = list(_held(numbers, node.type.dtype) * _unit(meaning, node))
         for node in meaning.nodes:
-            if ending > 0 and meaning.is_left(node.name, meaning.over):
-                (tile,) = node.type.shape
+            counted = meaning.is_left(node.name, meaning.over) or node.along == meaning.over
+            if ending > 0 and counted:
+                tile = meaning.tile[meaning.over]
                 past = (0, tile // 2, min((seed + 1) * tile, ending * tile) - 1)[trend]
                 sizes = {meaning.over: iterations * tile - past}
-                left = [left_tile(meaning, node, sizes, {}, i) for i in range(iterations)]
-                tiles[node.name] = left
+                placed = [place_tile(meaning, node, sizes, {}, i) for i in range(iterations)]
+                tiles[node.name] = placed
         sets.append(tiles)
         scalars.append(
             {
@@ -238,8 +239,11 @@ def _unit(meaning: Meaning, node: Node) -> float:
 
 
 def _given(meaning: Meaning, iterations: int, ops: Vocabulary, arrays: Mapping[str, Any]) -> Truth:
-    made = (NodeKind.CONSTANT, NodeKind.LEFT)
-    wanted = [n for n in meaning.nodes if n.kind.is_input and n.kind not in made]
+    wanted = [
+        n
+        for n in meaning.nodes
+        if n.kind.is_input and not n.kind.is_place and n.kind is not NodeKind.CONSTANT
+    ]
     tiles: dict[str, Sequence[Array]] = {}
     scalars: dict[str, float] = {}
     for node in wanted:

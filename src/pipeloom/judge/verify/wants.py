@@ -142,7 +142,7 @@ class Wants:
         if node.kind is NodeKind.CONSTANT:
             assert node.start is not None
             return Want("number", number=node.start)
-        if node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR) or (
+        if node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR, NodeKind.SIZE) or (
             node.kind is NodeKind.LEFT and node.region is not Region.LOOP
         ):
             return Want("fixed", node.name)

@@ -11,7 +11,7 @@ registers are allocated, and the step writes its instructions with the places it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -74,6 +74,11 @@ class Frame:
     def scalar(self, name: str, count: int = 1, align: int = 1) -> str:
         """A scalar register; there are enough that none is shared."""
         return self.always(name, Bank.SCALAR, count, align)
+
+    @property
+    def asked(self) -> Collection[str]:
+        """What was asked for so far, by name."""
+        return self._wanted.keys()
 
     def spare(self, name: str, count: int = 1, align: int = 1) -> str:
         """A scalar register if there are enough for all that is spare: ``name in frame``."""

@@ -385,6 +385,20 @@ class Memory:
         """Indices of the block along a dimension that exist."""
         return self.frame[f"{'left' if dim in self.meaning.grid else 'size'} {dim}"]
 
+    def count(self, dim: str) -> str:
+        """The scalar that holds the size along a dimension as f32."""
+        frame, name = self.frame, f"count {dim}"
+        if name not in frame.asked:
+            frame.scalar(name)
+            work = frame.work(0)
+
+            def convert(code: Code) -> None:
+                code("v_cvt_f32_u32", frame[work], frame[f"size {dim}"])
+                code("v_readfirstlane_b32", frame[name], frame[work])
+
+            frame.common.append(convert)
+        return name
+
     def scale(self, code: Code, result: Register, value: Register, stride: Stride) -> None:
         """``result = value * stride``."""
         if isinstance(stride, str):

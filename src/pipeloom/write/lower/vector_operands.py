@@ -66,6 +66,8 @@ class OperandSource:
         if memory.kind is NodeKind.LEFT:
             left = Left(context, work, access, memory)
             return cls(access, None, (), memory.type.dims, left=left)
+        if memory.along is not None:
+            return cls(None, None, (), (), context.memory.count(memory.along))
         if memory.kind is NodeKind.SCALAR:
             return cls(None, None, (), (), f"argument {memory.name}")
         if memory.kind is NodeKind.CONSTANT:

@@ -79,7 +79,7 @@ def in_any_order(terms: Array, rng: np.random.Generator) -> Array:
 
 @pytest.mark.parametrize("kind", ["exp2", "tenth", "quotient"])
 def test_every_order_of_a_sum_is_allowed_and_a_term_less_is_not(kind: str) -> None:
-    truth = truth_for(loops(kind).meaning, ITERATIONS, 0)
+    truth = truth_for(loops(kind).as_written, ITERATIONS, 0)
     assert not truth.exact
     rng = np.random.default_rng(0)
     low, high = truth.low["out"][0], truth.high["out"][0]
@@ -126,7 +126,7 @@ def test_a_sum_is_exact_while_its_size_fits_and_then_by_a_rounding_a_term(dtype:
 
 
 def test_the_terms_of_a_sum_are_its_start_and_those_of_every_iteration() -> None:
-    truth = truth_for(loops("exp2").meaning, ITERATIONS, 0)
+    truth = truth_for(loops("exp2").as_written, ITERATIONS, 0)
     for number, tiles in enumerate(truth.sets):
         terms = np.exp2(np.concatenate(tiles["X"])).astype(np.float32).astype(np.float64)
         slack = (1 + 8 * ITERATIONS) * 2.0**-24 * (1 + terms.sum(axis=0))
@@ -143,24 +143,24 @@ def test_whole_numbers_are_exact_whatever_follows() -> None:
     c = loop.carry("C", "f32", m=4, n=4)
     c += a @ b
     loop.store("out", (c / (exp2(-c) + 1.0)).to("bf16"))
-    truth = truth_for(loop.meaning, ITERATIONS, 0)
+    truth = truth_for(loop.as_written, ITERATIONS, 0)
     assert np.array_equal(truth.low["out"], truth.high["out"])
     assert np.array_equal(truth.low["out"], truth.outputs["out"])
 
 
 def ranges_of(loop: Loop, x: Array) -> dict[str, tuple[float, float]]:
     """What the outputs of one iteration lie between, by its least and largest element."""
-    enclosure = Enclosure(loop.meaning, loop.ops)
+    enclosure = Enclosure(loop.as_written, loop.ops)
     found: dict[str, tuple[float, float]] = {}
 
     def look(region: Region, values: object) -> None:
         ranges = enclosure.follow(region, values)  # type: ignore[arg-type]
-        for node in loop.meaning.outputs:
+        for node in loop.as_written.outputs:
             if node.region is region:
                 ends = ranges[node.name]
                 found[node.name] = (float(ends.low.min()), float(ends.high.max()))
 
-    evaluate_block(loop.meaning, {"X": [x]}, 1, None, loop.ops, look, wide=True)
+    evaluate_block(loop.as_written, {"X": [x]}, 1, None, loop.ops, look, wide=True)
     return found
 
 
@@ -231,7 +231,7 @@ def test_matrices_in_doubt_make_products_in_doubt() -> None:
     total += exp2(loop.stream("Y", "f32", k=8, m=4)) @ exp2(x)
     other = loop.resident("W", "f32", p=4, n=4)
     loop.store("out", total @ other)
-    truth = truth_for(loop.meaning, ITERATIONS, 0)
+    truth = truth_for(loop.as_written, ITERATIONS, 0)
     rng = np.random.default_rng(0)
     for number, tiles in enumerate(truth.sets):
         y, xs = (np.exp2(np.concatenate(tiles[n])).astype(np.float32) for n in ("Y", "X"))
@@ -278,8 +278,8 @@ def test_tiles_of_types_with_few_values_differ(dtype: str, near: bool) -> None:
     c = loop.carry("C", "f32", m=4, n=4)
     c += a @ b
     loop.store("out", exp2(c * 0.001) if near else c)
-    truth = truth_for(loop.meaning, 6, 0)
-    for node in loop.meaning.inputs:
+    truth = truth_for(loop.as_written, 6, 0)
+    for node in loop.as_written.inputs:
         tiles = truth.input(node)
         for number in range(len(truth.sets)):
             for i in range(6):
@@ -291,5 +291,5 @@ def test_inputs_that_overflow_are_made_smaller() -> None:
     loop = Loop("steep", over="k")
     x = loop.stream("X", "f32", k=4, n=4)
     loop.store("out", exp2(x * 40.0))
-    truth: Truth = truth_for(loop.meaning, 2, 0)
+    truth: Truth = truth_for(loop.as_written, 2, 0)
     assert truth.finite

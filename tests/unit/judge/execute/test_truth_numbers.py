@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipeloom.declare.functions import within
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import within
 from pipeloom.judge.execute.truth import SPREADS, STEPS, truth_for
 from pipeloom.machine.dtypes import F32
 from pipeloom.program import Meaning, NodeKind

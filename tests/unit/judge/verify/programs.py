@@ -217,7 +217,7 @@ def attention() -> Meaning:
     total = total.becomes(total * alpha + p.sum("n"))
     o = o.becomes(o * alpha + (p @ v).named("PV"))
     loop.store("out", o / total)
-    return loop.meaning
+    return loop.as_written
 
 
 ROW = TileType(("c",), (8,), F32)
@@ -230,7 +230,7 @@ def row_sum() -> Meaning:
     s = loop.carry("S", c=8)
     s += x.sum("k")
     loop.store("out", s)
-    return loop.meaning
+    return loop.as_written
 
 
 def load_row(to: str, iteration: int) -> Work:

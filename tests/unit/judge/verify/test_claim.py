@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from pipeloom.declare import Loop
-from pipeloom.declare.tensor import within
+from pipeloom.declare.functions import within
 from pipeloom.judge.check.verdict import (
     CheckFinding,
     CheckKind,
@@ -34,7 +34,7 @@ def weighted(by_resident: bool) -> Program:
 
 def lowered_left(loop: Loop) -> Program:
     """What is left is a number, which a step reads by its name."""
-    base, left = lowered(loop.meaning), f"{loop.meaning.over} left"
+    base, left = lowered(loop.as_written), f"{loop.as_written.over} left"
     section = base.groups[0].sections[1]
     reads = next(s.reads for s in section.steps if isinstance(s, Work) and s.label == "within")
     named = changed(base, "loop", "within", reads=(reads[0], Access(left)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, maximum
-from pipeloom.declare.tensor import keep
+from pipeloom.declare.functions import keep
 from pipeloom.errors import ConfigError, GraphError, ScheduleError, SpecError, StructureError
 from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import verify
@@ -79,7 +79,7 @@ def chosen() -> Meaning:
         s = s.becomes((s + row).named("sum"))
     loop.store("out", s)
     loop.store("chosen", u)
-    return loop.meaning
+    return loop.as_written
 
 
 def test_a_step_skipped_by_another_condition_than_its_node() -> None:
@@ -219,7 +219,7 @@ def test_a_maximum_of_ones_own_does_not_begin_at_zero() -> None:
             replace(steps[at], writes=(), accumulates=(Access("r.row"),)),  # type: ignore[arg-type]
         ]
 
-    right = lowered(loop.meaning)
+    right = lowered(loop.as_written)
     base = edited(right, 0, "loop", added)
     ops = VOCABULARY.extended(top)
     assert not execute(base, trips=1, ops=ops, explain=False).correct
@@ -233,11 +233,11 @@ def test_constants_are_not_told_apart_by_six_digits() -> None:
     s = loop.carry("S", c=8)
     s = s.becomes(s + x.sum("k") * 1.0000001 * 1.0000009)
     loop.store("out", s)
-    assert {n.start for n in loop.meaning.nodes if n.kind is NodeKind.CONSTANT} == {
+    assert {n.start for n in loop.as_written.nodes if n.kind is NodeKind.CONSTANT} == {
         1.0000001,
         1.0000009,
     }
-    base = lowered(loop.meaning)
+    base = lowered(loop.as_written)
     assert verify(base).proved
     assert execute(base, trips=2, explain=False).correct
 
@@ -275,7 +275,7 @@ def test_a_start_that_is_not_one_number(start: float) -> None:
     s += loop.stream("X", "f32", k=1, c=8).sum("k")
     loop.store("out", s)
     with pytest.raises(ConfigError, match="starts at"):
-        _ = loop.meaning
+        _ = loop.as_written
 
 
 def test_workgroups_do_not_store_over_each_other() -> None:
@@ -308,7 +308,7 @@ def test_a_start_that_its_place_rounds() -> None:
     s = loop.carry("S", "bf16", start=0.1, c=8)
     s = s.becomes((s + x.sum("k")).named("next"))
     loop.store("out", s)
-    base = lowered(loop.meaning)
+    base = lowered(loop.as_written)
     with pytest.raises(StructureError, match=r"rounds the number 0\.1"):
         verify(base)
 
@@ -347,7 +347,7 @@ def test_a_mask_that_changes_nothing_compares_the_right_numbers() -> None:
             steps[at] = replace(step, reads=(step.reads[0], Access(place), step.reads[2]))
 
         other = register("other", TileType(("k",), (4,), F32), -5.0)
-        return edited(lowered(loop.meaning, [other]), 0, "loop", edit)
+        return edited(lowered(loop.as_written, [other]), 0, "loop", edit)
 
     plain = Affine(0, (("T", 1),))
     assert verify(replace(compares("k left"), plain=plain)).proved
@@ -463,7 +463,7 @@ def test_one_element_in_a_place_for_two(name: str, axis: int) -> None:
     loop = Loop("one", over="k")
     total = loop.carry("t", F32, start=0, n=1)
     loop.store("out", total.becomes(total * 0.5 + loop.stream("X", F32, k=1, n=1).sum("k")))
-    base = lowered(loop.meaning)
+    base = lowered(loop.as_written)
     assert verify(base).proved
     place = base.resource(name)
     shape = tuple(

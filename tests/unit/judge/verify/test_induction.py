@@ -138,7 +138,7 @@ def drifting(places: int) -> Program:
     loop.store("with_p", (s + p).named("plus_p"))
     loop.store("with_q", (s + q).named("plus_q"))
     names = [f"q{n}" for n in range(places)]
-    base = lowered(loop.meaning, [register(name, ROW) for name in names])
+    base = lowered(loop.as_written, [register(name, ROW) for name in names])
 
     def fill(steps: list[Step]) -> None:
         steps += [copy(name, name, f"r.{name}", None, "vm") for name in "PQ"]
@@ -208,7 +208,7 @@ def spread(places: int) -> Program:
     last = [store("now", RIGHT, 0), plus, copy("out", "r.plus", "out", None, "vm")]
     rows = [register(name, ROW) for name in ("r.plus", "r.Q", *names)]
     return program(
-        loop.meaning,
+        loop.as_written,
         [register("now", TILE), register("before", TILE), register("sum", ROW, 0.0), *rows],
         [((0,), [straight("first", *first), looped(*trip), straight("last", *last, first=T)])],
         iterations=Affine(1, (("T", 1),)),

@@ -272,7 +272,7 @@ def rescaling() -> Program:
     with loop.when(big):
         s = s.becomes((s + row).named("grown"))
     loop.store("out", s)
-    base = lowered(loop.meaning)
+    base = lowered(loop.as_written)
 
     def in_place(steps: list[Step]) -> None:
         at = next(
@@ -396,7 +396,7 @@ def test_every_fault_of_a_run_is_told() -> None:
         sums.append(total)
     for name, total in zip("XY", sums, strict=True):
         loop.store(f"out{name}", total)
-    wrong = lowered(loop.meaning)
+    wrong = lowered(loop.as_written)
     for name, other in ("XY", "YX"):
         wrong = changed(wrong, "after", f"store out{name}", reads=(Access(f"r.S{other}"),))
     found = refuted(wrong, FindingKind.ACCOUNTING).findings
@@ -436,7 +436,7 @@ def shared_and_own(*behind: Step) -> Program:
         add_up(["E"], "sum", 0),
     ]
     return program(
-        loop.meaning,
+        loop.as_written,
         [
             lds("L", TileType(("k", "c"), (1, 12), F32)),
             *(register(name, tile) for name in "RDE"),

@@ -20,7 +20,7 @@ def swapped(op: str) -> Program:
     mixed = loop.apply(op, x, y, name="mixed", dtype=F32)
     total += mixed.sum("k")
     loop.store("out", total)
-    base = lowered(loop.meaning)
+    base = lowered(loop.as_written)
     reads = reads_of(base, "mixed")
     return changed(base, "loop", "mixed", reads=reads[::-1])
 
@@ -44,8 +44,8 @@ def test_a_carry_may_change_places_with_what_is_added() -> None:
     x = loop.stream("X", F32, k=1, n=4)
     total = loop.carry("total", F32, start=0, n=4)
     loop.store("out", total.becomes(total * 0.5 + x.sum("k")))
-    base = lowered(loop.meaning)
-    label = next(n.name for n in loop.meaning.nodes if n.op == "add")
+    base = lowered(loop.as_written)
+    label = next(n.name for n in loop.as_written.nodes if n.op == "add")
     reads = reads_of(base, label)
     assert verify(changed(base, "loop", label, reads=reads[::-1])).proved
 
@@ -59,8 +59,8 @@ def test_the_condition_of_a_step_stays_where_it_is() -> None:
     with loop.when((row > other).named("big")):
         total = total.becomes((total + row).named("grown"))
     loop.store("out", total)
-    base = lowered(loop.meaning)
-    label = next(n.name for n in loop.meaning.nodes if n.when == "big")
+    base = lowered(loop.as_written)
+    label = next(n.name for n in loop.as_written.nodes if n.when == "big")
     one, two, *rest = reads_of(base, label)
     assert [access.resource for access in rest][-1] == "r.big"
     assert verify(base).proved

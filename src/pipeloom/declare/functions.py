@@ -1,0 +1,188 @@
+"""Functions of values: what a declaration calls, op by op or composed of ops.
+
+Those to base e are composed of those to base 2, which the hardware has: ``exp(x)`` is
+``exp2(x * log2(e))``, two instructions, of which the first is shared where ``x`` was scaled anyway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeloom.declare.tensor import LN2, LOG2_E, Tensor
+from pipeloom.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipeloom.declare.loop import Loop
+
+
+def exp2(x: Tensor) -> Tensor:
+    """2 to the power of each element.
+
+    Args:
+        x: Any value.
+    """
+    return loop_of("exp2", "x", x).apply("exp2", x)
+
+
+def maximum(a: Tensor, b: Tensor | float) -> Tensor:
+    """The larger of two, element by element.
+
+    Args:
+        a: A value.
+        b: A value or a number.
+    """
+    return loop_of("maximum", "a", a).apply("max", a, b)
+
+
+def minimum(a: Tensor, b: Tensor | float) -> Tensor:
+    """The smaller of two, element by element.
+
+    Args:
+        a: A value.
+        b: A value or a number.
+    """
+    return loop_of("minimum", "a", a).apply("min", a, b)
+
+
+def log2(x: Tensor) -> Tensor:
+    """The logarithm of each element to base 2.
+
+    Args:
+        x: Positive numbers.
+    """
+    return loop_of("log2", "x", x).apply("log2", x)
+
+
+def rcp(x: Tensor) -> Tensor:
+    """1 over each element, in one instruction.
+
+    Of what is above 2^126 it is as of infinity, and of denormals as of zero. ``/`` divides by any
+    number.
+
+    Args:
+        x: Any value.
+    """
+    return loop_of("rcp", "x", x).apply("rcp", x)
+
+
+def rsqrt(x: Tensor) -> Tensor:
+    """1 over the square root of each element.
+
+    Args:
+        x: Positive numbers.
+    """
+    return loop_of("rsqrt", "x", x).apply("rsqrt", x)
+
+
+def exp(x: Tensor) -> Tensor:
+    """e to the power of each element.
+
+    Args:
+        x: Any value.
+    """
+    loop_of("exp", "x", x)
+    return exp2(x * LOG2_E)
+
+
+def log(x: Tensor) -> Tensor:
+    """The natural logarithm of each element.
+
+    Args:
+        x: Positive numbers.
+    """
+    return log2(x) * LN2
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """The square root of each element.
+
+    Args:
+        x: Positive numbers, or 0.
+    """
+    return loop_of("sqrt", "x", x).apply("sqrt", x)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)): from 0 to 1, without overflow.
+
+    Args:
+        x: Any value.
+    """
+    loop_of("sigmoid", "x", x)
+    return rcp(exp2(x * -LOG2_E) + 1.0)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent of each element, within 2^-22 of the true one.
+
+    Args:
+        x: Any value.
+    """
+    loop_of("tanh", "x", x)
+    return 1.0 - 2.0 * rcp(exp2(x * (2 * LOG2_E)) + 1.0)
+
+
+def clamp(x: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
+    """Each element, but at least ``low`` and at most ``high``.
+
+    Args:
+        x: Any value.
+        low: The least, a value or a number.
+        high: The most, a value or a number.
+    """
+    return minimum(maximum(x, low), high)
+
+
+def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
+    """``x`` where ``left`` is at least so much, elsewhere minus infinity: a mask.
+
+    Args:
+        x: The value to mask.
+        left: What is left along a dimension: ``loop.left``.
+        least: How much must be left; 1 masks what lies past the end.
+    """
+    return loop_of("keep", "x", x).apply("keep", x, left, least)
+
+
+def within(x: Tensor | float, left: Tensor) -> Tensor:
+    """``x`` where something is left, elsewhere 0: what sums do not see.
+
+    Args:
+        x: The value to mask, or a number.
+        left: What is left along a dimension: ``loop.left``.
+    """
+    return loop_of("within", "left", left).apply("within", x, left)
+
+
+def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
+    """``a`` where the condition holds, else ``b``.
+
+    Args:
+        condition: A truth value: what a comparison gives.
+        a: A value or a number.
+        b: A value or a number.
+    """
+    return loop_of("where", "condition", condition).apply("select", condition, a, b)
+
+
+def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """``a * b + c``, rounded once.
+
+    Args:
+        a: A factor.
+        b: The other factor.
+        c: What is added.
+    """
+    return loop_of("fma", "a", a).apply("fma", a, b, c)
+
+
+def loop_of(function: str, name: str, value: object) -> Loop:
+    """The loop whose value an argument is; a number is none."""
+    if isinstance(value, Tensor):
+        return value._loop
+    raise ConfigError(
+        f"{function} takes a value of a loop as {name}, not {value!r}",
+        hint="pass what loop.stream, loop.carry or an operation on them gave; of numbers alone "
+        "NumPy or math computes it",
+        field=name,
+    )

@@ -1,0 +1,159 @@
+"""Reductions see what exists: masks that a declaration leaves out are put in.
+
+A tile may reach past the end of its arrays. Where a sum, a maximum or a product would notice what
+lies there, the value is masked first, as if the declaration had said so:
+
+    x.max("n")      keep(x, n left, 1).max("n")
+    e.sum("n")      within(e, n left).sum("n"); nothing, where e is 0 past the end anyway
+
+So sizes need not be multiples of tiles, along the loop's dimension or another. A plain sum of
+products of streams is left as it is: launches of any size begin it with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from pipeloom.machine.dtypes import BOOL, F32
+from pipeloom.program.idle import ends_with_block
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.past_end import noticed, reduced
+from pipeloom.program.tiles import TileType
+from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, Reduce
+
+
+def masked(meaning: Meaning) -> Meaning:
+    """The same for whole tiles, and right past the ends of arrays."""
+    others = sorted({d for n in meaning.inputs for d in n.type.dims} - {meaning.over})
+    if not meaning.adds_up and not meaning.ragged:
+        found = _along(meaning, [*others, meaning.over])
+        if found.ragged:
+            return found
+    return _along(meaning, others)
+
+
+def _along(meaning: Meaning, dims: list[str]) -> Meaning:
+    """Masked past the ends of these dimensions, where that is noticed."""
+    work, over = _Masking(list(meaning.nodes)), meaning.over
+    if over in dims:
+        for node in meaning.inputs:
+            if node.kind is NodeKind.STREAM and not ends_with_block(meaning, node):
+                work.mask_stream(meaning, node)
+    found = work.meaning(meaning)
+    for dim in dims:
+        for name, operand in noticed(found, dim):
+            work.mask_operand(found, name, operand, dim)
+        found = work.meaning(meaning)
+    if over in dims and not any(found.is_left(node.name, over) for node in found.nodes):
+        for name, operand in reduced(found, over):  # nothing is noticed; that is said by a mask
+            work.mask_operand(found, name, operand, over)
+        found = work.meaning(meaning)
+    return found
+
+
+@dataclass
+class _Masking:
+    nodes: list[Node]
+    made: dict[tuple[str, str, str, Region], str] = field(default_factory=dict)
+
+    def meaning(self, like: Meaning) -> Meaning:
+        return replace(like, nodes=tuple(self.nodes)) if self.made else like
+
+    @property
+    def table(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    def mask_stream(self, meaning: Meaning, node: Node) -> None:
+        """Zero behind the end of rows that go along the loop, where the next row begins."""
+        users = [n for n in meaning.nodes if node.name in n.operands]
+        direct = all(n.kind is NodeKind.OP and n.op not in PRODUCTS for n in users)
+        for user in users if direct else ():
+            if not meaning.ends(user, meaning.over):
+                self.mask_operand(meaning, user.name, node.name, meaning.over, Reduce.ADD)
+
+    def mask_operand(
+        self, meaning: Meaning, user: str, operand: str, dim: str, how: Reduce | None = None
+    ) -> None:
+        """Let a node take its operand masked, by what its reduction does not notice."""
+        node = self.table[user]
+        how = how or VOCABULARY[node.op].reduce
+        assert how is not None
+        value = self.table[operand]
+        if how is Reduce.ADD and value.type.dtype.is_bool:
+            how = Reduce.ANY
+        region = node.region if value.kind is NodeKind.CARRY else value.region
+        if dim == meaning.over and region is Region.BEFORE:
+            region = Region.LOOP
+        key = (operand, dim, how.value, region)
+        if key not in self.made:
+            self.made[key] = self._made(meaning, value, dim, how, region)
+        name, at = self.made[key], self.nodes.index(node)
+        self.nodes[at] = replace(
+            node, uses=tuple(name if use == operand else use for use in node.uses)
+        )
+
+    def _made(self, meaning: Meaning, value: Node, dim: str, how: Reduce, region: Region) -> str:
+        along = Region.LOOP if dim == meaning.over else Region.BEFORE
+        left = TileType((dim,), (value.type.sizes[dim],), F32)
+        places = Node(name=f"{dim} left", kind=NodeKind.LEFT, type=left, region=along)
+        self._first(places)
+        uses = [value.name, places.name]
+        op, tile = "within", value.type
+        if how is Reduce.MAX:
+            op, uses = "keep", [*uses, self._constant(1.0)]
+        elif how in (Reduce.MIN, Reduce.ANY):
+            inside = self._inside(places, along, dim)
+            other = [inside, value.name, self._constant(inf)]
+            op, uses = ("select", other) if how is Reduce.MIN else ("mul", [value.name, inside])
+            tile = replace(tile, dtype=BOOL) if how is Reduce.ANY else tile
+        node = Node(
+            name=self._fresh(f"{value.name}.inside"),
+            kind=NodeKind.OP,
+            type=tile,
+            op=op,
+            uses=tuple(uses),
+            region=region,
+        )
+        self._behind([value.name, *uses], node)
+        return node.name
+
+    def _inside(self, places: Node, region: Region, dim: str) -> str:
+        name = f"{dim} inside"
+        if name not in self.table:
+            tile = replace(places.type, dtype=BOOL)
+            uses = (places.name, self._constant(1.0))
+            node = Node(name=name, kind=NodeKind.OP, type=tile, op="ge", uses=uses, region=region)
+            self._behind(uses, node)
+        return name
+
+    def _constant(self, number: float) -> str:
+        for node in self.nodes:
+            if node.kind is NodeKind.CONSTANT and node.start == number:
+                return self._first(node)
+        tile, region = TileType((), (), F32), Region.BEFORE
+        name = self._fresh(f"{number:g}")
+        return self._first(
+            Node(name=name, kind=NodeKind.CONSTANT, type=tile, start=number, region=region)
+        )
+
+    def _first(self, node: Node) -> str:
+        """A value that needs no other, before all others."""
+        known = self.table.get(node.name)
+        if known is not None:
+            self.nodes.remove(known)
+        self.nodes.insert(0, known or node)
+        return node.name
+
+    def _behind(self, names: tuple[str, ...] | list[str], node: Node) -> None:
+        at = max(i for i, n in enumerate(self.nodes) if n.name in names)
+        self.nodes.insert(at + 1, node)
+
+    def _fresh(self, stem: str) -> str:
+        name, number = stem, 1
+        while name in self.table:
+            number += 1
+            name = f"{stem}.{number}"
+        return name

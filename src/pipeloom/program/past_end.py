@@ -1,0 +1,109 @@
+"""What elements past the end of a dimension can be: whether a reduction would notice them.
+
+A tile may reach past the end of its array, where inputs read as zero and computed values are
+whatever ops make of that. A sum notices what is not 0 there, a maximum what is larger than an
+element that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import TYPE_CHECKING
+
+from pipeloom.program.idle import MOST_LEFT, ends_with_block, usual_values
+from pipeloom.program.nodes import Node, NodeKind
+from pipeloom.program.ranges import ANYTHING, Range, exactly, joined, result, stored
+from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, Reduce
+
+if TYPE_CHECKING:
+    from pipeloom.program.meaning import Meaning
+
+NEUTRAL = {Reduce.ADD: 0.0, Reduce.MAX: -inf, Reduce.MIN: inf, Reduce.ANY: 0.0}
+
+
+def noticed(meaning: Meaning, dim: str) -> list[tuple[str, str]]:
+    """(node, operand): reductions over a dimension that would notice elements past its end.
+
+    Of a product whose operands are both loaded, nothing is known to.
+    """
+    usual = {name: value.range for name, value in usual_values(meaning).items()}
+    past = _past(meaning, dim, usual)
+    found = []
+    for name, operand in reduced(meaning, dim):
+        node = meaning[name]
+        op = VOCABULARY[node.op]
+        assert op.reduce is not None
+        terms = [past[n] if dim in meaning[n].type.dims else usual[n] for n in node.uses]
+        each = result(node.op, terms, 1)
+        if each.number == NEUTRAL[op.reduce]:
+            continue
+        if op.reduce is Reduce.MAX and not each.nan and each.high <= usual[node.uses[0]].low:
+            continue
+        found.append((name, operand))
+    return found
+
+
+def reduced(meaning: Meaning, dim: str) -> list[tuple[str, str]]:
+    """(node, operand): what is reduced over a dimension; of a product one that is computed."""
+    found = []
+    for node in meaning.nodes:
+        op = VOCABULARY.get(node.op)
+        if op is None or op.reduce is None or not _reduces(meaning, node, dim):
+            continue
+        uses = [n for n in node.uses if dim in meaning[n].type.dims]
+        if node.op in PRODUCTS:
+            uses = [n for n in uses if meaning[n].kind is NodeKind.OP]
+        found += [(node.name, name) for name in uses[:1]]
+    return found
+
+
+def _reduces(meaning: Meaning, node: Node, dim: str) -> bool:
+    return dim in meaning.domain(node).dims and dim not in node.type.dims
+
+
+def _past(meaning: Meaning, dim: str, usual: Mapping[str, Range]) -> dict[str, Range]:
+    """Every value that has the dimension, past its end; carries as they start, if they stay so."""
+    carries = [n for n in meaning.nodes if n.kind is NodeKind.CARRY and dim in n.type.dims]
+    guess = {n.name: stored(n.type.dtype, exactly(n.start or 0.0)) for n in carries}
+    for _ in carries:
+        past = _once(meaning, dim, usual, guess)
+        changed = [n.name for n in carries if past[n.uses[0]] != guess[n.name]]
+        if not changed:
+            return past
+        guess |= dict.fromkeys(changed, ANYTHING)
+    return _once(meaning, dim, usual, guess)
+
+
+def _once(
+    meaning: Meaning, dim: str, usual: Mapping[str, Range], carried: Mapping[str, Range]
+) -> dict[str, Range]:
+    past: dict[str, Range] = {}
+    for node in meaning.nodes:
+        past[node.name] = usual[node.name]
+        if dim not in node.type.dims:
+            continue
+        if node.kind is NodeKind.CARRY:
+            past[node.name] = carried[node.name]
+        elif node.kind in (NodeKind.STREAM, NodeKind.RESIDENT):
+            if dim != meaning.over or ends_with_block(meaning, node):
+                past[node.name] = exactly(0)
+        elif node.kind is NodeKind.LEFT:
+            past[node.name] = Range(-MOST_LEFT, 0.0)
+        elif node.kind is NodeKind.OP:
+            past[node.name] = _computed(meaning, node, past)
+    return past
+
+
+def _computed(meaning: Meaning, node: Node, past: Mapping[str, Range]) -> Range:
+    sizes = meaning.domain(node).sizes
+    count = 1
+    for dim, size in sizes.items():
+        count *= 1 if dim in node.type.dims else size
+    value = result(node.op, [past[name] for name in node.uses], count)
+    if node.init is not None:
+        reduce = VOCABULARY[node.op].reduce if node.op in VOCABULARY else None
+        value = joined(reduce, past[node.init], value)
+    if node.otherwise is not None:
+        value = value | past[node.otherwise]
+    return stored(node.type.dtype, value)
