@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from pipeloom.cli.bars import bar
+from pipeloom.cli.common import chip_named
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.run import number_of
@@ -14,6 +15,7 @@ from pipeloom.drive.benching import ROTATE_MB, Benched, BenchJob, bench
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.sources import Source
 from pipeloom.files import write_file
+from pipeloom.machine.chips import target_for
 
 USAGE = CommandUsage(
     "Time kernels on a GPU, through HIP. Data are random, launches rotate over more memory than "
@@ -33,7 +35,12 @@ USAGE = CommandUsage(
         option(
             "--size DIM=N", "the size along any dimension (repeatable; default 4096)", **REPEATED
         ),
-        option("--target --arch ARCH", "the chip to emit for, where that is open", dest="arch"),
+        option(
+            "--target --arch --target-file ARCH|FILE.toml",
+            "the chip to emit for, where that is open, and whose model stands beside; or a chip "
+            "file that pipeloom calibrate wrote",
+            dest="arch",
+        ),
         option("--dtype", "bf16, fp16 or fp8, where a kernel is emitted"),
         option("--runs N", "launches that are timed (default 100)", type=at_least(1), default=100),
         option("--warm-up N", "launches before them (default 10)", type=at_least(0), default=10),
@@ -77,9 +84,9 @@ def _bench(arguments: argparse.Namespace, kernel: str) -> Benched:
     for text in arguments.size:
         dim, _, size = text.partition("=")
         sizes[dim] = number_of(int, size, "--size")
-    asked = None
+    asked, chip = None, chip_named(arguments.arch)
     if not kernel.endswith(".hsaco"):
-        source = Source(kernel, arch=arguments.arch, dtype=arguments.dtype)
+        source = Source(kernel, arch=chip, dtype=arguments.dtype)
         asked = EmitJob(source, k=sizes.get("k"))
     job = BenchJob(
         kernel,
@@ -92,6 +99,7 @@ def _bench(arguments: argparse.Namespace, kernel: str) -> Benched:
         unproved=arguments.unproved,
         seed=arguments.seed,
         emit=asked,
+        machine=None if chip is None else target_for(chip),
     )
     with bar(arguments, kernel, job.runs) as tell:
         return bench(job, lambda number: tell(f"run {number + 1}", number, job.runs))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pipeloom.tuning
 from pipeloom.cli.bars import bar
+from pipeloom.cli.common import chip_named
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.options import JSON, CommandUsage, Option, Options, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
@@ -58,7 +59,11 @@ def tuning(*, shapes: bool = True) -> Options:
         type=_numbers,
     )
     return (
-        option("--target --chip CHIP", f"one of {chips}", default="MI355X"),
+        option(
+            "--target --chip --target-file CHIP|FILE.toml",
+            f"one of {chips}, or a chip file that pipeloom calibrate wrote (default MI355X)",
+            default="MI355X",
+        ),
         option("--dtype", f"of A and B: {', '.join(DTYPES)} (default bf16)", default="bf16"),
         option(
             "--layout XY",
@@ -178,7 +183,8 @@ def tuning_options(arguments: argparse.Namespace, shapes: Sequence[str] = ()) ->
         raise UsageError(
             f"--tokens is for a model's shapes ({', '.join(MODELS)}); {' '.join(shapes)} is none"
         )
-    return {name: getattr(arguments, name) for name in OPTIONS}
+    given = {name: getattr(arguments, name) for name in OPTIONS}
+    return {**given, "target": chip_named(arguments.target)}
 
 
 @contextmanager

@@ -32,7 +32,8 @@ from pipeloom.drive.recorded_kernels import check_remade, recorded
 from pipeloom.drive.simulating import SimulateJob, Simulation
 from pipeloom.drive.sources import Source
 from pipeloom.drive.torch_products import torch_product_us
-from pipeloom.errors import ScheduleError
+from pipeloom.errors import ConfigError, ScheduleError
+from pipeloom.machine.target import Target
 from pipeloom.write import EmittedKernel, assemble, launch_record
 from pipeloom.write.timings import WaveTimings, read_timings
 
@@ -62,6 +63,8 @@ class BenchJob:
     seed: int = 0
     emit: EmitJob | None = None
     """How to emit it, where it is no code object."""
+    machine: Target | None = None
+    """The chip that the model is asked of; the one that the kernel was written for unless given."""
 
     def __post_init__(self) -> None:
         check_int("bench", "runs", self.runs, 1)
@@ -191,6 +194,13 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
         made = asked, emit(asked)
         image = _image(made[1].kernel)
     image.require_proved(job.unproved)
+    if job.machine is not None and job.machine.arch != image.record["target"]:
+        raise ConfigError(
+            f"the model is asked of {job.machine.arch}, and {image.record['kernel']} is for "
+            f"{image.record['target']}",
+            hint="give the chip file of the GPU that it is timed on",
+            field="arch",
+        )
     ready = PreparedKernel(hip, job.device, image)
     sizes = sizes_of(image.record, job.sizes)
     with ExitStack() as stack:
@@ -226,7 +236,7 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
             apart=job.apart,
         )
     spread = TimeSpread.of(times)
-    model, shares = _model(made, image.record, sizes, spread, timings, notes)
+    model, shares = _model(job.machine, made, image.record, sizes, spread, timings, notes)
     return Benched(
         str(image.record["kernel"]),
         sizes,
@@ -316,6 +326,7 @@ def _inside(
 
 
 def _model(
+    machine: Target | None,
     made: tuple[EmitJob, Emission] | None,
     record: Mapping[str, Any],
     sizes: Mapping[str, int],
@@ -340,7 +351,8 @@ def _model(
         allow_timing=asked.allow_timing,
         problem=(None, None, None) if None in problem else problem,
     )
-    simulation = Simulation(job, found.opened, found.program, found.program.target, found)
+    machine = machine or found.program.target
+    simulation = Simulation(job, found.opened, found.program, machine, found)
     shares = []
     try:
         trace = simulation.run()

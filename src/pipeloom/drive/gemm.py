@@ -34,7 +34,7 @@ from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.order.tasks import Lowered
-from pipeloom.plain import to_plain
+from pipeloom.plain import LEFT_OUT_WHILE_USUAL, to_plain
 from pipeloom.program.program import Program
 from pipeloom.write import EmittedKernel, Placing, emit_program, launch_record
 
@@ -92,6 +92,8 @@ class GemmSpec(BlockSpec):
     batched: bool = False
     search: bool = True
     short_ends: bool = False
+    machine: Target | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
+    """The chip itself, where it is none that ``arch`` names alone."""
 
     def __post_init__(self) -> None:
         for name in ("BM", "BN", "waves_m", "waves_n", "splits"):
@@ -133,7 +135,7 @@ class GemmSpec(BlockSpec):
     @property
     def target(self) -> Target:
         """The chip."""
-        return target_for(self.arch)
+        return self.machine or target_for(self.arch)
 
     @property
     def packs(self) -> bool:

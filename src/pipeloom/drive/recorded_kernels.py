@@ -7,6 +7,7 @@ compared with is what it means.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pipeloom.drive.sources import Source
 from pipeloom.errors import SpecError
 from pipeloom.files import read_file
 from pipeloom.machine.target import Target
+from pipeloom.plain import from_plain, to_plain
 
 SOURCE = ("tile", "sync", "reorder", "waves", "k_tiles")
 KERNEL = {"target": "arch", "dtype": "dtype"}
@@ -24,8 +26,11 @@ JOB = ("out_dtype", "allow_timing", "k", "timed")
 
 
 def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
-    """What a record says of the source and the job; None of an object, which has no name."""
-    if not isinstance(source.what, str | PathLike) or isinstance(source.arch, Target):
+    """What a record says of the source and the job; None of an object, which has no name.
+
+    A chip of one's own has none either, and stands there whole.
+    """
+    if not isinstance(source.what, str | PathLike):
         return None
     given = {name: getattr(source, name) for name in SOURCE}
     job |= {name: getattr(source, field) for name, field in KERNEL.items()}
@@ -33,7 +38,7 @@ def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
         "what": str(source.label or source.what),
         "settings": list(source.settings),
         "source": {name: value for name, value in given.items() if value not in (None, False)},
-        "job": {name: value for name, value in job.items() if value not in (None, False)},
+        "job": {name: to_plain(value) for name, value in job.items() if value not in (None, False)},
     }
 
 
@@ -58,6 +63,8 @@ def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
             raise KeyError("made_from")
         told = {name: made["source"][name] for name in SOURCE if name in made["source"]}
         told |= {KERNEL[name]: made["job"][name] for name in KERNEL if name in made["job"]}
+        if isinstance(told.get("arch"), Mapping):
+            told["arch"] = from_plain(Target, told["arch"], "made_from.job.target")
         settings = tuple(str(one) for one in made["settings"])
         source = Source(str(made["what"]), settings, **told)
         return source, {name: made["job"][name] for name in JOB if name in made["job"]}, data

@@ -10,7 +10,7 @@ energy per operation for each architecture, no number for a single shape or libr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import TARGETS, target_for
@@ -86,6 +86,11 @@ class Gpu:
     def arch(self) -> str:
         """Of its code."""
         return self.target.arch
+
+    @property
+    def own(self) -> Target | None:
+        """The compute unit, where it is none that is shipped: it has no other name than itself."""
+        return None if self.target in TARGETS else self.target
 
 
 def _fit(value: float, unit: str) -> Fact[float]:
@@ -164,8 +169,17 @@ GPUS: tuple[Gpu, ...] = (
 )
 
 
-def gpu_for(name: str) -> Gpu:
-    """The chip of that name; of an architecture, the chip that its facts are of."""
+def gpu_for(name: str | Target) -> Gpu:
+    """The chip of that name; of an architecture, the chip that its facts are of.
+
+    A chip of one's own (``machine.chip_file``) is the compute unit of the GPU whose name its own
+    begins with (``MI350X, rack 7``), else of the one of its architecture.
+    """
+    if isinstance(name, Target):
+        first = name.chip.replace(",", " ").split()[:1]
+        alike = [gpu for gpu in GPUS if gpu.arch == name.arch and [gpu.chip] == first]
+        base = alike[0] if alike else gpu_for(name.arch)
+        return base if name == base.target else replace(base, chip=name.chip, target=name)
     for gpu in GPUS:
         if name.lower() == gpu.chip.lower():
             return gpu

@@ -29,6 +29,7 @@ from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.gpus import gpu_for
+from pipeloom.machine.target import Target
 from pipeloom.tuning import search
 from pipeloom.tuning.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tuning.library import LibraryKernel, kernel_of, with_files, write_library
@@ -165,7 +166,7 @@ class TunedLibrary:
 def tune(
     shapes: Shape | Sequence[Shape],
     *,
-    target: str = "MI355X",
+    target: str | Target = "MI355X",
     dtype: str = "bf16",
     layout: str = "NT",
     batches: int = 1,
@@ -189,7 +190,8 @@ def tune(
     Args:
         shapes: ``4096x4096x8192``, (4096, 4096, 8192), a model (``llama-3-8b``), a file with one
             M N K a line, or several of them.
-        target: The chip: MI355X, MI350X, MI325X, MI300X.
+        target: The chip: MI355X, MI350X, MI325X, MI300X; or one of your own, whose name begins with
+            that of the GPU it is the compute unit of.
         dtype: The type of A and B: bf16, fp16, fp8, bf8, mxfp8 or mxfp4.
         layout: How A and B are stored. A as M x K (``N``) or K x M (``T``), B as K x N (``N``) or
             N x K (``T``).

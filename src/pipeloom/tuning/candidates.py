@@ -18,7 +18,9 @@ from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
+from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.dtypes import dtype_for
+from pipeloom.machine.target import Target
 from pipeloom.order.instructions import refinable
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, matrix_cycles
@@ -46,10 +48,12 @@ _SOURCES = ("tuning/candidates.py", "judge/simulate/whole_gpu.py", "tuning/shape
 """Of this package, what decides a cost."""
 
 
-def block_spec(arch: str, dtype: str, block: Block, layout: str = "NT") -> GemmSpec:
+def block_spec(chip: str | Target, dtype: str, block: Block, layout: str = "NT") -> GemmSpec:
     """The kernel that a block is timed with; what comes out depends on nothing else."""
+    target = target_for(chip)
     return GemmSpec(
-        arch=arch,
+        arch=target.arch,
+        machine=None if target in TARGETS else target,
         dtype=dtype,
         out=out_type(dtype),
         layout=layout,
@@ -79,11 +83,11 @@ def blocks(dtype: str) -> Iterator[Block]:
 
 
 def bounds(
-    arch: str, dtype: str, store: Store | None = None, layout: str = "NT"
+    chip: str | Target, dtype: str, store: Store | None = None, layout: str = "NT"
 ) -> dict[GemmSpec, BlockCost]:
     """Every block that the chip can run, with what it takes at least; kept as one entry."""
     kept = Store.usual() if store is None else store
-    jobs = {block: block_spec(arch, dtype, block, layout) for block in blocks(dtype)}
+    jobs = {block: block_spec(chip, dtype, block, layout) for block in blocks(dtype)}
     key = digest(["bounds", version(*_SOURCES), to_plain(list(jobs.values()))])[:40]
     found = kept.load(key, lambda entry: _bounds(entry, jobs))
     if found is None:

@@ -87,7 +87,9 @@ def write_library(
     torch: bool = False,
 ) -> list[Path]:
     """Write all files of the library; their paths. The Python package has the name."""
-    kinds = {(one.chip, p.dtype, p.layout, p.finish) for one in tuned for p in [one.problem]}
+    kinds = {
+        (one.chip, one.machine, p.dtype, p.layout, p.finish) for one in tuned for p in [one.problem]
+    }
     if len(kinds) != 1:
         raise SpecError(
             "a library is for one chip, one type, one layout, and one thing to follow the sum",
@@ -186,7 +188,7 @@ def c_table(table: Mapping[str, Any]) -> str:
     ]
     return "\n".join(
         (
-            f"/* Written by pipeloom {pipeloom.__version__} for {_identifier(table['chip'])}; "
+            f"/* Written by pipeloom {pipeloom.__version__} for {_identifier(table['target'])}; "
             "TFLOPS predicted. */",
             f"#define PLG_DTYPE {_c_text(table['dtype'])}",
             f"#define PLG_OUT_DTYPE {_c_text(table['out_dtype'])}",

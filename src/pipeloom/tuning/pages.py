@@ -10,7 +10,6 @@ from pipeloom.drive.gemm import GemmSpec, gemm_program, kernel_name
 from pipeloom.drive.programs import report
 from pipeloom.errors import SpecError
 from pipeloom.files import read_text, write_files
-from pipeloom.machine.gpus import gpu_for
 from pipeloom.show.tuning_page import render_tuning
 from pipeloom.tuning.search import Tuned
 
@@ -43,7 +42,7 @@ def read_figures(path: Path) -> Figures:
 
 def write_pages(found: Sequence[Tuned], folder: Path, figures: Figures) -> None:
     """``index.html``, and a report for every kernel."""
-    gpu, dtype = gpu_for(found[0].chip), found[0].problem.dtype
+    gpu, dtype = found[0].gpu, found[0].problem.dtype
     names: dict[GemmSpec, str] = {}
     pages: dict[Path, str] = {}
     for one in found:
@@ -72,6 +71,6 @@ def write_pages(found: Sequence[Tuned], folder: Path, figures: Figures) -> None:
 
 def _peak_tflops(one: Tuned) -> float:
     """Of all matrix units at the peak clock: a block's operations over its matrix cycles."""
-    gpu, block = gpu_for(one.chip), one.plan.block
+    gpu, block = one.gpu, one.plan.block
     per_cycle = 2 * block.m * block.n * block.k / one.cost.matrix
     return per_cycle * gpu.target.cus.value * gpu.clock_peak_ghz.value * 1e-3

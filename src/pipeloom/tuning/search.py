@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,7 +25,8 @@ from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction, copied_bytes
 from pipeloom.machine.gpus import Gpu, gpu_for
-from pipeloom.plain import from_plain, to_plain
+from pipeloom.machine.target import Target
+from pipeloom.plain import LEFT_OUT_WHILE_USUAL, from_plain, to_plain
 from pipeloom.tuning.candidates import block_spec, blocks, bounds, checked_cost, known_block
 from pipeloom.tuning.engines import Engine, Inline
 from pipeloom.tuning.ranking import WRITTEN, Ranked, Ways, best_use, rank
@@ -72,6 +73,8 @@ class Tuned:
     """The bound of the best block that was not timed, in microseconds: what could be gained."""
     complete: bool = True
     """Whether the search came to its end."""
+    machine: Target | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
+    """The compute unit that it was tuned for, where that is a chip of one's own."""
 
     def __repr__(self) -> str:
         return f"<Tuned {self}>"
@@ -84,10 +87,15 @@ class Tuned:
         )
 
     @property
+    def gpu(self) -> Gpu:
+        """The GPU, as the model knows it."""
+        return gpu_for(self.machine or self.chip)
+
+    @property
     def job(self) -> GemmSpec:
         """Of its block, which the store has a program of."""
-        problem, arch = self.problem, gpu_for(self.chip).arch
-        return block_spec(arch, problem.dtype, self.plan.block, problem.layout)
+        problem = self.problem
+        return block_spec(self.gpu.target, problem.dtype, self.plan.block, problem.layout)
 
     @property
     def spec(self) -> GemmSpec:
@@ -99,7 +107,7 @@ class Tuned:
             batched=problem.batches > 1,
             finish=problem.finish,
         )
-        odd = copied_bytes(gpu_for(self.chip).target, self.problem)
+        odd = copied_bytes(self.gpu.target, self.problem)
         return replace(spec, align=least_align(spec)) if odd else spec
 
     def to_dict(self) -> dict[str, Any]:
@@ -231,6 +239,7 @@ class BlockSearch:
             len(self.ranked),
             open_us,
             complete,
+            self.gpu.own,
         )
 
 
@@ -259,7 +268,7 @@ def tune(
     if open_:
         started = monotonic()
         kinds = {(p.dtype, p.layout) for p in open_}
-        least = {(dtype, how): bounds(gpu.arch, dtype, kept, how) for dtype, how in kinds}
+        least = {(dtype, how): bounds(gpu.target, dtype, kept, how) for dtype, how in kinds}
         runner = _Runner(
             [
                 BlockSearch(gpu, problem, least[problem.dtype, problem.layout], close, ways)
@@ -377,7 +386,8 @@ class _Runner:
 def _key(gpu: Gpu, problem: GemmProblem, close: float, ways: Ways) -> str:
     sources = sorted(path.name for path in Path(__file__).parent.glob("*.py"))
     made_by = version(*(f"tuning/{name}" for name in sources))
-    return digest(["tuned", made_by, gpu.chip, to_plain(problem), close, to_plain(ways)])[:40]
+    chip = [gpu.chip, to_plain(gpu.own)]
+    return digest(["tuned", made_by, chip, to_plain(problem), close, to_plain(ways)])[:40]
 
 
 def _kept(store: Store, gpu: Gpu, problem: GemmProblem, close: float, ways: Ways) -> Tuned | None:
@@ -389,7 +399,7 @@ def _kept(store: Store, gpu: Gpu, problem: GemmProblem, close: float, ways: Ways
 def _predicted_again(entry: dict[str, Any], gpu: Gpu, problem: GemmProblem, ways: Ways) -> Tuned:
     """What is kept, if it is of this problem and of a block of the space, predicted now."""
     found = from_plain(Tuned, entry)
-    if found.problem != problem or found.chip != gpu.chip:
+    if (found.problem, found.chip, found.machine) != (problem, gpu.chip, gpu.own):
         raise ConfigError("it is of another problem", field="store")
     if replace(found.plan.block, short_ends=False) not in blocks(problem.dtype):
         raise ConfigError(f"there is no block {found.plan.block}", field="store")

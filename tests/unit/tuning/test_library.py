@@ -69,7 +69,7 @@ def test_no_field_of_a_record_ends_as_code(folder: Path) -> None:
     literal = line.split(", ")[1]
     assert literal[0] == literal[-1] == '"'
     assert ast.literal_eval("b" + literal).decode() == evil
-    table["chip"] = evil
+    table["target"] = evil
     with pytest.raises(ScheduleError, match="no name"):
         library.c_table(table)
 

@@ -10,7 +10,7 @@ kernels by (``whole_gpu``). ``Estimate.assumptions`` states what it leaves out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
@@ -63,7 +63,7 @@ def estimate_gemm(
 
     ``stored`` says that the block was seen storing C.
     """
-    gpu = replace(gpu_for(machine.arch), target=machine)
+    gpu = gpu_for(machine)
     plan = Plan(block, blocked=False)
     found = predict(gpu, problem, plan, cost)
     rate, slots = machine.store_bytes_per_clk.value, machine.cus.value
