@@ -65,6 +65,34 @@ class MatrixOp:
         return 2 * self.m * self.n * self.k
 
 
+@dataclass(frozen=True, slots=True)
+class NarrowFormat:
+    """What the bits of an f8f6f4 operand mean. Of 32 elements, a lane has ``bits`` registers."""
+
+    dtype: str
+    """The name used in streams and tables."""
+    layout: str
+    """Bits of exponent and mantissa."""
+    bits: int
+    """Of an element."""
+
+
+F8F6F4 = (
+    NarrowFormat("fp8", "e4m3", 8),
+    NarrowFormat("bf8", "e5m2", 8),
+    NarrowFormat("fp6", "e2m3", 6),
+    NarrowFormat("bf6", "e3m2", 6),
+    NarrowFormat("fp4", "e2m1", 4),
+)
+"""Formats of the f8f6f4 instructions, which take any two, by cbsz (of A) and blgp (of B); always
+OCP's, on any chip (CDNA4 ISA, "F8F6F4")."""
+
+
+def f8f6f4_bits(code: int) -> int:
+    """Bits of an element by cbsz or blgp; of codes that mean nothing, the most."""
+    return F8F6F4[code].bits if code < len(F8F6F4) else 8
+
+
 def matrix_op_named(name: str, ops: Sequence[MatrixOp]) -> MatrixOp | None:
     """The instruction of ``ops`` that a name means (``Target.matrix_op`` says which forms it may
     have); None where it means none of them."""

@@ -24,7 +24,7 @@ from pipeloom.judge.simulate import Kind, WaveOp
 from pipeloom.judge.wait_states import read_assembly, registers_of
 from pipeloom.machine.cdna import CYCLES_PER_PASS
 from pipeloom.machine.facts import Fact, FactKind
-from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.matrix_ops import MatrixOp, f8f6f4_bits
 from pipeloom.machine.mnemonics import MNEMONICS, is_transcendental, traits_of
 from pipeloom.machine.target import Target
 from pipeloom.write import isa
@@ -38,8 +38,6 @@ _PACKED = re.compile(r"v_pk_\w+_f32$")
 _MEMORY = ("buffer_", "tbuffer_", "global_", "flat_", "scratch_")
 _SHAPE = re.compile(r"_(\d+)x(\d+)x(\d+)")
 _NARROW = {"byte": 1, "short": 2}
-_FORMATS = {2: "fp6", 3: "fp6", 4: "fp4"}
-"""Input types of f8f6f4 other than fp8, by cbsz and blgp (CDNA4 ISA)."""
 _BANKS = {isa.Bank.VECTOR: VGPR, isa.Bank.ACCUMULATOR: AGPR, isa.Bank.SCALAR: 0}
 _SPECIAL = {"scc": (SCC,), "vcc": (106, 107), "m0": (124,), "exec": (126, 127)}
 _SLEEP = 16
@@ -212,9 +210,9 @@ def _memory(line: MachineLine) -> WaveOp:
 def _matrix_op(line: MachineLine, machine: Target) -> MatrixOp:
     """The chip's record of it; of one that the record lacks, the passes LLVM gives."""
     name = line.name
-    slower = min(line.formats)
-    if name.endswith("f8f6f4") and slower in _FORMATS:
-        name = name.replace("f8f6f4", _FORMATS[slower])
+    widest = max(map(f8f6f4_bits, line.formats))
+    if name.endswith("f8f6f4"):
+        name = name.replace("f8f6f4", f"fp{widest}")
     traits, shape = MNEMONICS.get(line.name), _SHAPE.search(line.name)
     try:
         return machine.matrix_op(name)

@@ -17,13 +17,11 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import bf16_to_f32, float_table, fp8_names, unpack_bits
 from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.machine.matrix_ops import F8F6F4
 
 Words = npt.NDArray[np.uint32]
 Values = npt.NDArray[Any]
 Widen = Callable[[Words], Values]
-
-_F8F6F4 = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
-"""Formats of the f8f6f4 instructions, by cbsz (A) and blgp (B); always OCP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,12 @@ def _narrow_format(code: int, instruction: Decoded) -> Format:
     Lane group g of an 8-bit operand holds K = 16 g .. and K = depth/2 + 16 g .. (AMD, "Matrix Core
     Programming on AMD CDNA3 and CDNA4", 2025, section 5.4); of a 4-bit one K = 32 g ..
     """
-    if code >= len(_F8F6F4):
+    if code >= len(F8F6F4):
         raise unsupported(instruction, f"operand format {code}")
-    name = _F8F6F4[code]
-    if code < 2:
-        return Format(8, _from_float8(name), 16)
-    width = 6 if code < 4 else 4
-    return Format(width, _from_narrow(name, width))
+    narrow = F8F6F4[code]
+    if narrow.bits == 8:
+        return Format(8, _from_float8(narrow.layout), 16)
+    return Format(narrow.bits, _from_narrow(narrow.layout, narrow.bits))
 
 
 def operand_formats(kind: str, instruction: Decoded, arch: str) -> tuple[Format, Format]:

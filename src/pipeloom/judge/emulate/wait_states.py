@@ -19,6 +19,7 @@ from pipeloom.judge.emulate.loader import CodeKernel, CodeObject
 from pipeloom.judge.emulate.observed import Defect, DefectKind
 from pipeloom.judge.wait_states import Basis, Issued, judge
 from pipeloom.judge.wait_states.instruction_facts import AGPR, VCC, VGPR, Registers
+from pipeloom.machine.matrix_ops import f8f6f4_bits
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.machine.target import Target
 
@@ -43,8 +44,6 @@ _WITHOUT_OPERANDS = (
 )
 _XF32 = {"v_mfma_f32_16x16x8_xf32": 4, "v_mfma_f32_32x32x4_xf32": 16}
 """gfx942 only, and not in the decoder's tables, which are gfx950's; registers of C and D."""
-_F8F6F4_WORDS = {0: 8, 1: 8, 2: 6, 3: 6, 4: 4}
-"""VGPRs of an operand by its format (CDNA4 ISA, cbsz and blgp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +205,7 @@ def _arithmetic(one: Decoded, widths: Mapping[str, Width]) -> Iterator[Registers
             continue
         width, kind = wanted
         if "f8f6f4" in name and field in ("src0", "src1"):
-            width = _F8F6F4_WORDS.get(fields["cbsz" if field == "src0" else "blgp"], 8)
+            width = f8f6f4_bits(fields["cbsz" if field == "src0" else "blgp"])
         yield _vector_or_scalar(one, field, width, kind)
         if field == "vdst" and one.encoding == "VOP2" and name.startswith(_CARRY_OUT):
             yield _VCC_PAIR

@@ -23,6 +23,7 @@ from pipeloom.judge.wait_states.instruction_facts import (
     is_scalar,
     is_vector,
 )
+from pipeloom.machine.matrix_ops import F8F6F4
 from pipeloom.machine.mnemonics import LONG_F64_PASSES, MNEMONICS, Matrix, Pipe, Traits
 from pipeloom.machine.target import Target
 from pipeloom.machine.wait_rules import Use, WaitRule, WaitTable
@@ -37,7 +38,7 @@ _VCC_PAIR = (VCC, VCC + 1)
 _EXEC_PAIR = (EXEC, EXEC + 1)
 _WIDE = 2
 """Registers of data up to which a store is safe from what follows."""
-_F8_FORMATS = ("0", "1")
+_F8_FORMATS = tuple(str(code) for code, narrow in enumerate(F8F6F4) if narrow.bits == 8)
 
 Touched = Iterator[tuple[Use, Sequence[int]]]
 

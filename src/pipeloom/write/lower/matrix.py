@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import FP4, DType
-from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.matrix_ops import F8F6F4, MatrixOp
 from pipeloom.program import Access, Work
 from pipeloom.program.tiles import Box, Range
 from pipeloom.write.code import Code
@@ -32,8 +32,8 @@ NAMES = {
     "fp4": "fp4",
 }
 """Element type -> what the assembler calls it in the names of matrix instructions."""
-FORMATS = {"fp8": 0, "bf8": 1, "fp4": 4}
-"""cbsz and blgp of the f8f6f4 instructions, which take any two (CDNA4 ISA, "F8F6F4")."""
+FORMATS = {narrow.dtype: code for code, narrow in enumerate(F8F6F4)}
+"""cbsz and blgp of the f8f6f4 instructions."""
 TOLD = (FP4,)
 """Types that only those instructions take. Their format is an operand, so a type of one's own with
 the same bits is multiplied as well; what 8 bits mean depends on the chip, and goes by name."""
