@@ -25,7 +25,7 @@ from .declare import (
 )
 from .device.hip_errors import DeviceError as DeviceError
 from .device.prepared_kernel import PreparedKernel as PreparedKernel
-from .drive.checking import Checked as Checked, check as check
+from .drive.checking import CheckEffort as CheckEffort, Checked as Checked, check as check
 from .drive.scanning import ScanReport as ScanReport, scan as scan
 from .drive.comparing import CompareJob as CompareJob, compare as compare
 from .drive.correcting import Corrected as Corrected, correct as correct

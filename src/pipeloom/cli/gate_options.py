@@ -75,9 +75,10 @@ def conclude(
 ) -> int:
     """Write what was asked for; the exit code is ``code`` unless a rule says what fails."""
     if arguments.write_baseline is not None:
-        write_file(arguments.write_baseline, baseline_text(reports))
-        found = {one.fingerprint for report in reports for one in report.findings}
-        gate = FindingGate(gate.rules, gate.ignored, gate.known | found)
+        written = baseline_text(reports)
+        write_file(arguments.write_baseline, written)
+        known = gate.known | read_baseline(written, arguments.write_baseline)
+        gate = FindingGate(gate.rules, gate.ignored, known)
     result = gate.judge(reports)
     if arguments.sarif is not None:
         write_file(arguments.sarif, sarif(reports, __version__))

@@ -64,6 +64,24 @@ _MAX_FINDINGS = 1000
 _RACES = (CheckKind.RAW, CheckKind.WAR, CheckKind.WAW, CheckKind.REGISTER)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckEffort:
+    """What a check may take, as ``check`` was told."""
+
+    seeds: int = SEEDS
+    """Random runs that try to show a race."""
+    max_instructions: int = MOST_INSTRUCTIONS
+    """A workgroup that issues more is taken not to end."""
+    look_for_needless: bool = True
+    """Whether waits and barriers that are not needed are looked for."""
+    shown: int = SHOWN
+    """For so many races, and as many missing wait states, runs are made."""
+    seconds: float | None = None
+    """Processor time."""
+    megabytes: int | None = None
+    """Memory."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
     """A verdict, and what it was made from."""
@@ -80,6 +98,8 @@ class Checked:
     """The waits and barriers that suffice; None where nobody looked for needless ones."""
     complete: bool = False
     """Whether the kernel ran to its end."""
+    effort: CheckEffort = CheckEffort()
+    """What the check might take, and its correction may."""
 
     def __repr__(self) -> str:
         return f"<Checked {self.verdict.kernel} ({self.verdict.arch}): {self.verdict.summary()}>"
@@ -141,12 +161,14 @@ def check(
     file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
     start = Start(tuple(grid), tuple(block), args, dynamic_lds)
     tell = progress or (lambda text: None)
+    effort = CheckEffort(seeds, max_instructions, look_for_needless, shown, seconds, megabytes)
     work = _Check(file, start, seeds, max_instructions, tell)
     try:
         with limited(seconds, megabytes):
-            return work.run(look_for_needless, shown)
+            checked = work.run(look_for_needless, shown)
     except OverrunError as over:
-        return work.stopped(str(over))
+        checked = work.stopped(str(over))
+    return replace(checked, effort=effort)
 
 
 class _Check:

@@ -47,6 +47,8 @@ class Corrected:
 def correct(checked: Checked) -> Corrected:
     """Add what is missing or, where nothing is, take out what is not needed; judge the result.
 
+    The result is judged within the limits of the first check, each time anew.
+
     Raises ``OrderError`` where no added wait or barrier orders all accesses, or where a finding is
     none of order. The text is that of the file, or made from the code object.
 
@@ -97,7 +99,7 @@ def _repaired(checked: Checked, found: Prepared, sync: SyncPlan) -> Corrected:
 
 def _judged(checked: Checked, found: Prepared, edits: dict[int, Edit]) -> Corrected:
     """The kernel with these edits, assembled and judged."""
-    file, start = checked.file, checked.start
+    file, start, effort = checked.file, checked.start, checked.effort
     text, data = assembled(_text(file, edits))
     again = open_kernel(data, file.kernel.name)
     judged = check(
@@ -106,6 +108,12 @@ def _judged(checked: Checked, found: Prepared, edits: dict[int, Edit]) -> Correc
         start.block,
         start.args,
         dynamic_lds=start.dynamic_lds,
+        seeds=effort.seeds,
+        max_instructions=effort.max_instructions,
+        look_for_needless=effort.look_for_needless,
+        shown=effort.shown,
+        seconds=effort.seconds,
+        megabytes=effort.megabytes,
     )
     return Corrected(text, _changes(edits, found), judged)
 

@@ -20,7 +20,6 @@ from pipeloom.reports.kernel_report import (
     NOT_JUDGED_CODE,
     KernelReport,
     ReportedFinding,
-    Severity,
 )
 
 FORMAT = "pipeloom-baseline-1"
@@ -104,12 +103,11 @@ def read_ignores(text: str) -> tuple[Ignored, ...]:
 
 
 def baseline_text(reports: Iterable[KernelReport]) -> str:
-    """The findings of a run, to be known from then on."""
+    """The findings of a run, to be known from then on; notes too, which ``--fail-on`` may name."""
     known = {
         one.fingerprint: f"{report.kernel}: {one.kind}: {one.second.text}"
         for report in reports
         for one in report.findings
-        if one.severity is not Severity.NOTE
     }
     return json.dumps({"format": FORMAT, "findings": known}, indent=1, sort_keys=True) + "\n"
 

@@ -88,6 +88,16 @@ def test_a_verdict_stands_where_only_the_rest_takes_too_long(
     assert "not needed was left out" in checked.verdict.notes[-1]
 
 
+def test_a_correction_is_judged_within_the_limits_of_the_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked = _checked(monkeypatch, "loosen")
+    fixed = correct(checked).checked
+    assert fixed.effort == checked.effort
+    assert fixed.verdict.status is CheckStatus.PROVED
+    assert "not needed was left out" in fixed.verdict.notes[-1]
+
+
 def test_nothing_is_taken_out_that_nobody_looked_for() -> None:
     x = np.arange(128, dtype=np.int32)
     checked = check(KERNEL, (1,), (128,), [x, np.zeros_like(x)])

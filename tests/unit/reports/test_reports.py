@@ -160,10 +160,12 @@ def test_an_ignore_without_a_reason_is_refused(bad: str) -> None:
 
 def test_only_what_is_new_fails_with_a_baseline() -> None:
     known = read_baseline(baseline_text([report(RACE, NOTE)]), "b.json")
-    assert len(known) == 1
+    assert len(known) == 2
     result = FindingGate(known=known).judge([report(RACE, LATE)])
     assert [finding.kind for _, finding in result.failing] == ["war"]
     assert [why for *_, why in result.ignored] == ["in the baseline"]
+    strict = FindingGate(FailRules.read("note"), known=known)
+    assert not strict.judge([report(RACE, NOTE)]).failing
 
 
 @pytest.mark.parametrize("bad", ["{", "[]", "{}", '{"format": "x", "findings": {}}'])
