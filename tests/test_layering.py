@@ -305,6 +305,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.checking",
         "drive.code_objects",
         "drive.kernel_files",
+        "drive.limiting",
         "drive.timing_files",
         "drive.trial",
         "drive.pipeline",

@@ -12,21 +12,24 @@ from pipeloom.cli.gate_options import GATE, conclude, gate_of
 from pipeloom.cli.launch_options import SIZES, sizes_of
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
-from pipeloom.cli.usage import UsageError, at_least, check_folder
+from pipeloom.cli.usage import UsageError, at_least, check_folder, positive
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.checking_many import CheckJob, check_many, kernel_files, launch_beside
 from pipeloom.drive.correcting import Corrected, check_path, correct
-from pipeloom.drive.kernel_files import open_kernel
+from pipeloom.drive.kernel_files import KernelFile, open_kernel
+from pipeloom.drive.referencing import SEEDS as COMPARED
+from pipeloom.drive.referencing import ReferenceResult, compare_with
 from pipeloom.drive.store import Store
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.drive.triton_override import PlacedOverride, dump_digest, put_back
 from pipeloom.errors import OrderError
 from pipeloom.files import write_file
-from pipeloom.machine_code.launch_file import load_launch
+from pipeloom.judge.check.verdict import CheckStatus
+from pipeloom.machine_code.launch_file import LaunchSpec, load_launch
 from pipeloom.machine_code.launch_template import template
 from pipeloom.machine_code.loop_times import KernelTiming
 from pipeloom.reports.fail_rules import FindingGate
-from pipeloom.reports.from_judges import of_check
+from pipeloom.reports.from_judges import of_check, with_wrong_result
 from pipeloom.show.check_text import render_check
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.report_text import render_reports
@@ -36,11 +39,14 @@ SIMULATED = 120_000
 MOST_SECONDS, MOST_MEGABYTES = 600, 8192
 """Processor time and memory that one kernel may take unless told otherwise."""
 
+WRONG = 5
+"""The exit code of a kernel that is ordered and computes something else, as ``run`` has it."""
+
 USAGE = CommandUsage(
     "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
     "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
     "some pair is unordered. 4: RACE, it meets in simulation, or every run is wrong. "
-    "6: NOT JUDGED.",
+    "5: PROVED, and not what --reference computes. 6: NOT JUDGED.",
     (
         option(
             "files",
@@ -58,6 +64,17 @@ USAGE = CommandUsage(
             "filled in",
             nargs="?",
             const="-",
+        ),
+        option(
+            "--reference my.py:f",
+            "compare what it stores with f(buffers and numbers by name), which returns "
+            '{"out": array}, under a nominal timing and adversarial ones',
+        ),
+        option(
+            "--tolerance X",
+            "how far a number may be off, in parts of the largest one wanted (default: by the "
+            "buffer's type; integers exactly)",
+            type=positive,
         ),
         option(
             "--seeds N",
@@ -115,10 +132,16 @@ USAGE = CommandUsage(
     examples=(
         "pipeloom check k.hsaco --template launch.json",
         "pipeloom check k.hsaco --launch launch.json --fix fixed.s",
+        "pipeloom check k.hsaco --launch launch.json --reference my.py:f",
         "pipeloom check dump/DIGEST/k.amdgcn --launch launch.json --override mine",
         "pipeloom check kernels/ --jobs 4 --baseline known.json --sarif findings.sarif",
     ),
-    codes={3: "TIMING", 4: "RACE, or wrong in every run", 6: "NOT JUDGED"},
+    codes={
+        3: "TIMING",
+        4: "RACE, or wrong in every run",
+        WRONG: "ordered, but not what --reference computes",
+        6: "NOT JUDGED",
+    },
 )
 
 
@@ -148,10 +171,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.launch is None:
         _check_kernel_file(arguments.file)
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
-    checked = _checked(arguments)
-    _show(arguments, checked)
-    report = of_check(checked.verdict, arguments.file)
-    return conclude(arguments, gate, (report,), checked.verdict.status.exit_code)
+    launch = load_launch(arguments.launch, sizes_of(arguments))
+    file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
+    compared = _compared(arguments, file, launch)
+    checked = _checked(arguments, file, launch)
+    _show(arguments, checked, compared)
+    report, code = of_check(checked.verdict, arguments.file), checked.verdict.status.exit_code
+    if compared is not None and not compared.agrees:
+        ordered = checked.verdict.status is CheckStatus.PROVED
+        report = with_wrong_result(report, f"{compared.summary(ordered)}; {compared.lines()[0]}")
+        code = code or WRONG
+    return conclude(arguments, gate, (report,), code)
 
 
 def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:
@@ -185,9 +215,27 @@ def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:
     return conclude(arguments, gate, reports, FindingGate().judge(reports).exit_code)
 
 
-def _checked(arguments: argparse.Namespace) -> Checked:
-    launch = load_launch(arguments.launch, sizes_of(arguments))
-    file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
+def _compared(
+    arguments: argparse.Namespace, file: KernelFile, launch: LaunchSpec
+) -> ReferenceResult | None:
+    if arguments.reference is None:
+        if arguments.tolerance is not None:
+            raise UsageError("--tolerance is for --reference")
+        return None
+    with bar(arguments, "comparing"):
+        return compare_with(
+            arguments.reference,
+            file,
+            launch,
+            tolerance=arguments.tolerance,
+            seeds=min(arguments.seeds, COMPARED),
+            limit=arguments.max_instructions,
+            seconds=arguments.max_seconds,
+            megabytes=arguments.max_memory,
+        )
+
+
+def _checked(arguments: argparse.Namespace, file: KernelFile, launch: LaunchSpec) -> Checked:
     with bar(arguments, "emulating") as tell:
         return check(
             file,
@@ -203,18 +251,26 @@ def _checked(arguments: argparse.Namespace) -> Checked:
         )
 
 
-def _show(arguments: argparse.Namespace, checked: Checked) -> None:
+def _show(
+    arguments: argparse.Namespace, checked: Checked, compared: ReferenceResult | None
+) -> None:
     if arguments.witness is not None:
         write_file(arguments.witness, json_text(checked.witness()))
     if arguments.json:
         fixed = _fixed(arguments, checked)
         placed = _put_back(arguments, checked, fixed)
-        _print_json(arguments, checked, fixed, placed)
+        _print_json(arguments, checked, fixed, placed, compared)
         text, code = None if fixed is None else arguments.fix, placed.file if placed else None
         wrote(arguments, arguments.witness, text, code)
         return
     console = TerminalConsole()
     console.print(render_check(checked.verdict))
+    if compared is not None:
+        style = "bold green" if compared.agrees else "bold red"
+        said = compared.summary(checked.verdict.status is CheckStatus.PROVED)
+        console.print(f"\n{said}", style=style, highlight=False, soft_wrap=True)
+        for text in compared.lines():
+            console.print(f"  {text}", highlight=False, soft_wrap=True)
     timing, loosened = _timings(arguments, checked)
     for line in () if timing is None else (*timing.loops, *map(_skipped, timing.skipped)):
         console.print(f"  {line}", style="bright_black", highlight=False, soft_wrap=True)
@@ -303,8 +359,11 @@ def _print_json(
     checked: Checked,
     fixed: Corrected | None,
     placed: PlacedOverride | None,
+    compared: ReferenceResult | None,
 ) -> None:
     plain = checked.verdict.to_dict()
+    if compared is not None:
+        plain["reference"] = compared.to_dict()
     timing, loosened = _timings(arguments, checked)
     plain["timing"] = None if timing is None else timing.to_dict()
     plain["timing_without_needless"] = None if loosened is None else loosened.to_dict()

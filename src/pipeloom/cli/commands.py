@@ -4,9 +4,9 @@ A command only turns arguments into a job of ``pipeloom.drive``, and its result 
 
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted, 141 nobody reads the
 output (what was done by then keeps its own code); ``verify`` and ``check`` add 3 (TIMING) and 4
-(RACE), ``run`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add a command: a file here with
-``USAGE`` (what it takes, as data) and ``run``; and a line in ``COMMANDS``. Only the file of the
-chosen command is imported, so that help comes at once.
+(RACE), ``run`` and ``check`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add a command: a file
+here with ``USAGE`` (what it takes, as data) and ``run``; and a line in ``COMMANDS``. Only the file
+of the chosen command is imported, so that help comes at once.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ Start with
   pipeloom COMMAND --help                examples and exit codes of a command
 A SPEC is a .json or .toml file; --set changes single keys of it. Set NO_COLOR for plain output.
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; verify: 3 TIMING,
-4 RACE; check: these and 6 NOT JUDGED; run: 5 a wrong result.
+4 RACE; check: these and 6 NOT JUDGED; run and check: 5 a wrong result.
 """
 
 

@@ -6,16 +6,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import linecache
-import sys
-import traceback
 from inspect import signature
 from pathlib import Path
 from types import FunctionType, ModuleType
 
 from pipeloom.checks import nearest
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.python_files import import_file, raised
 from pipeloom.errors import SpecError
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
@@ -38,7 +35,7 @@ def load_declaration(text: str) -> Declared:
     path, colon, name = text.rpartition(":")
     if not colon:
         path, name = text, ""
-    module = _import(Path(path))
+    module = import_file(Path(path))
     public = {key: value for key, value in vars(module).items() if _declares(value, module)}
     if not name or not hasattr(module, name):
         hint = nearest(name, public) if public else "declare a Loop or a PipelineSchedule in it"
@@ -56,7 +53,7 @@ def resolve(value: object, text: str) -> Declared:
         try:
             made = value()
         except Exception as error:
-            raise _raised(text, error, f"{text}() raised") from error
+            raise raised(text, error, f"{text}() raised") from error
     if isinstance(made, Declared):
         return made
     raise _wrong_kind(text, f"a {type(made).__name__}")
@@ -81,35 +78,3 @@ def _declares(value: object, module: ModuleType) -> bool:
         fits = any(kind.__name__ in made for kind in KINDS)
         return fits and not needed and not value.__name__.startswith("_")
     return isinstance(value, KINDS)
-
-
-def _import(path: Path) -> ModuleType:
-    """The file as a module, with its folder on the path as for a script."""
-    if not path.is_file():
-        raise SpecError(
-            f"there is no file {path}", hint="check the path before the colon", field="schedule"
-        )
-    name = f"pipeloom_declared_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise _raised(str(path), error, f"importing {path} raised") from error
-    finally:
-        sys.path.remove(str(path.parent.resolve()))
-    return module
-
-
-def _raised(text: str, error: BaseException, what: str) -> SpecError:
-    """The error with the last line of the user's own file that it came through."""
-    file = text.rpartition(":")[0] if ".py:" in text else text
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(file)]
-    number = frames[-1].lineno if frames else getattr(error, "lineno", None)
-    line = linecache.getline(file, number).strip() if number else ""
-    place = f"{file}:{number}: {line}" if line else f"look at {file}"
-    return SpecError(f"{what} {type(error).__name__}: {error}", hint=place, field="schedule")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeloom.judge.check.verdict import CheckFinding, CheckStatus, CheckVerdict, Site
 from pipeloom.judge.scan import KernelScan, ScanFinding
 from pipeloom.judge.scan.scan_findings import ScanPlace
@@ -29,6 +31,13 @@ def of_check(verdict: CheckVerdict, file: str) -> KernelReport:
         fingerprinted(verdict.kernel, found),
         verdict.reason if verdict.status is CheckStatus.NOT_JUDGED else "",
     )
+
+
+def with_wrong_result(report: KernelReport, message: str) -> KernelReport:
+    """A report with one finding more: the kernel does not compute what it is to."""
+    wrong = ReportedFinding("result", Severity.RACE, message, ReportedPlace("what it stores"))
+    found = fingerprinted(report.kernel, (*report.findings, wrong))
+    return replace(report, findings=found)
 
 
 def _checked(one: CheckFinding) -> ReportedFinding:
