@@ -6,7 +6,7 @@ Each lies at its ``offset`` in the kernarg segment, whatever the metadata says t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from pipeloom.judge.emulate.loader import MOST_KERNARG
 from pipeloom.machine_code.launch_buffers import Buffer
 from pipeloom.machine_code.launch_elements import NUMPY_TYPES
 
-Number = TypeVar("Number", int, float)
-
 
 @dataclass(frozen=True, slots=True)
-class Scalar(Generic[Number]):
+class Scalar:
     """A number of ``type``; a whole number may be written for a float, not the other way round."""
 
     TAG: ClassVar[str] = "value"
@@ -28,7 +26,7 @@ class Scalar(Generic[Number]):
     name: str
     offset: int
     type: str
-    value: Number | None = None
+    value: int | float | None = None
 
     def __post_init__(self) -> None:
         _check_place(self)
@@ -112,12 +110,12 @@ class Padding:
         check_int("padding", "size", self.size, 1, MOST_KERNARG)
 
 
-LaunchArgument: TypeAlias = Buffer | Scalar[float] | Raw | Padding
+LaunchArgument: TypeAlias = Buffer | Scalar | Raw | Padding
 
 
-def _label(argument: Scalar[Any] | Raw) -> str:
+def _label(argument: Scalar | Raw) -> str:
     return f"argument {argument.name or argument.offset}"
 
 
-def _check_place(argument: Scalar[Any] | Raw) -> None:
+def _check_place(argument: Scalar | Raw) -> None:
     check_int(_label(argument), "offset", argument.offset, 0, MOST_KERNARG)
