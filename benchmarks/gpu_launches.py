@@ -2,36 +2,47 @@
 
     python -m benchmarks.gpu_launches [--count 200] [--seed 0] [--real] [--only slices]
 
-Sizes, strides, batches, seeds and devices are drawn. HIP is the stand-in of the tests, whose
-launches run in the emulator; with ``--real`` it is the one of this machine, on every GPU that there
-is a kernel for. Of kernels that time themselves the records are read, too.
+Sizes, strides, batches, seeds and devices are drawn, and of every array whether it is one of NumPy
+or, where PyTorch is installed, a tensor of its type in the same memory. HIP is the stand-in of the
+tests, whose launches run in the emulator; with ``--real`` it is the one of this machine, on every
+GPU that there is a kernel for. Of kernels that time themselves the records are read, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import os
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import pipeloom as pl
 from pipeloom.declare.gemm_problem import Finish
 from pipeloom.device.hip import Hip
 from pipeloom.device.images import KernelImage
+from pipeloom.device.sequence import operand_rules
+from pipeloom.device.tensors import TORCH_TYPES
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.drive.on_gpu import OnGpu
-from pipeloom.drive.trial import Data, Trial, run_program
+from pipeloom.drive.trial import Array, Data, Runner, Trial, run_program
 from pipeloom.write import assemble, launch_record
 from tests.standin.build import StandIn
+
+TENSORS: Counter[str] = Counter()
+"""Whose arrays were launched with."""
+TORCH: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 
 TILE: dict[str, Any] = {"BM": 32, "BN": 32, "BK": 64, "waves_m": 2, "waves_n": 2, "search": False}
 PRODUCTS: dict[str, dict[str, Any]] = {
@@ -50,6 +61,28 @@ PRODUCTS: dict[str, dict[str, Any]] = {
     "mxfp8": {"dtype": "mxfp8", "BM": 64, "BN": 64, "BK": 128},
 }
 Draw = random.Random
+
+
+def mixed(device: int, image: KernelImage, draw: Draw) -> Runner:
+    """What launches it, with tensors of PyTorch for some of the arrays, in the same memory."""
+    runner, rules = OnGpu(device).runner(image), operand_rules(image.record)
+
+    def run(arrays: Mapping[str, Array], scalars: Mapping[str, Any]) -> int:
+        taken = {name: arrays[name] for name in rules if name in arrays}
+        some = {n: draw.choice(_forms(one, rules[n].dtype)) for n, one in taken.items()}
+        TENSORS.update("NumPy" if isinstance(one, np.ndarray) else "torch" for one in some.values())
+        return runner(some, scalars)
+
+    return run
+
+
+def _forms(array: Array, kind: str) -> list[Any]:
+    """An array of NumPy, and tensors that are the same: of codes, and of the type itself."""
+    if TORCH is None:
+        return [array]
+    codes = TORCH.from_numpy(array)
+    own = getattr(TORCH, TORCH_TYPES.get(kind, ""), codes.dtype)
+    return [array, codes.view(own) if own.itemsize == array.itemsize else codes]
 
 
 @cache
@@ -81,8 +114,8 @@ def product(name: str, draw: Draw, device: int, arch: str) -> Trial:
         seed=draw.randrange(1 << 20),
     )
     codes = {kernel.name: assemble(kernel).data for kernel in made.kernels}
-    runner = OnGpu(device).runner(KernelImage(made.contract(), codes))
-    return run_gemm(ready, call, runner=runner)
+    image = KernelImage(made.contract(), codes)
+    return run_gemm(ready, call, runner=mixed(device, image, draw))
 
 
 @cache
@@ -127,7 +160,7 @@ def program(name: str, draw: Draw, device: int, arch: str) -> Trial:
         data=draw.choice([*Data]),
         spare=spare,
         ops=ops,
-        runner=OnGpu(device).runner(image),
+        runner=mixed(device, image, draw),
     )
 
 
@@ -189,6 +222,7 @@ def main(command: Sequence[str] | None = None) -> int:
             print(f"{number} {name}: {said}", flush=True)
     for name, count in right.items():
         print(f"{name:<24} {count} equal to NumPy")
+    print(", ".join(f"{count} arrays of {whose}" for whose, count in sorted(TENSORS.items())))
     seconds = time.process_time() - begin
     print(
         f"{right.total()} of {given.count} launches right, {seconds:.0f} CPU s beside the emulator"

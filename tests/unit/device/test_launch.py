@@ -76,6 +76,16 @@ def test_batches_scales_and_strides(hip: Hip) -> None:
     assert (out[:, :, 40:] == 0x1234).all()
 
 
+def test_what_beta_multiplies_by_another_name(hip: Hip) -> None:
+    """The same elements as numbers and as codes: an output in place, and not two arrays."""
+    made = product(dtype="fp16", finish=Finish(beta=True))
+    a, b, c = whole((33, 80), 5), whole((40, 80), 6), whole((33, 40), 7)
+    out = c.astype(np.float16)
+    codes = out.view(np.uint16)
+    pl.launch(made, A=a.astype(np.float16), B=b.astype(np.float16), C=out, out=codes, beta=0.5)
+    np.testing.assert_array_equal(out, (a @ b.T + 0.5 * c).astype(np.float16))
+
+
 def test_a_number_that_is_changed_in_place(hip: Hip) -> None:
     """As a tensor without dimensions is: the second launch takes what it is then."""
 

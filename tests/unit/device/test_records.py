@@ -127,7 +127,7 @@ def test_what_a_block_spans() -> None:
 
 
 def test_drawn_launches(hip: Hip) -> None:
-    """The first of benchmarks/gpu_launches.py, which has every family."""
+    """The first of benchmarks/gpu_launches.py, which has every family, and both kinds of arrays."""
     for name, run in islice(cases(Random(5), hip), 2):
         trial = run()
         assert trial.ok, f"{name}: {trial.summary()}"
