@@ -44,6 +44,7 @@ GUIDES = (
     "deriving.md",
     "tuning.md",
     "emitting.md",
+    "addresses.md",
     "attention.md",
     "tables.md",
     "csp.md",

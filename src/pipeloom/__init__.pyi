@@ -23,6 +23,13 @@ from .declare import (
     where as where,
     within as within,
 )
+from .program.address_maps import (
+    AddressMap as AddressMap,
+    Digit as Digit,
+    IndexForm as IndexForm,
+    LoadForm as LoadForm,
+    digit as digit,
+)
 from .device.hip_errors import DeviceError as DeviceError
 from .device.prepared_kernel import PreparedKernel as PreparedKernel
 from .drive.checking import CheckEffort as CheckEffort, Checked as Checked, check as check

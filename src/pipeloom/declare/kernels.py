@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pipeloom.declare.convolutions import conv2d as conv2d
+from pipeloom.declare.convolutions import conv3d as conv3d
 from pipeloom.declare.functions import exp2, fma, keep, log2, maximum, rcp
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import gemm as gemm

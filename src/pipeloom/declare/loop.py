@@ -18,19 +18,19 @@ what only that needs (a bias).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Real
 
 import numpy as np
 
 from pipeloom.checks import nearest
+from pipeloom.declare.arrays import DeclaredArrays
 from pipeloom.declare.carrying import CarriedValues
 from pipeloom.declare.closing import close
 from pipeloom.declare.tail_masks import masked
 from pipeloom.declare.tensor import Tensor
 from pipeloom.declare.values import number_of, tile_of
 from pipeloom.declare.written_masks import recognised
-from pipeloom.errors import ConfigError, GraphError
+from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
@@ -40,7 +40,7 @@ from pipeloom.program.tiles import TileType, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
 
-class Loop(CarriedValues):
+class Loop(DeclaredArrays, CarriedValues):
     """What one iteration of a kernel does, declared value by value; ``meaning`` is what it says.
 
     Args:
@@ -85,37 +85,6 @@ class Loop(CarriedValues):
             **dims: The tile that a workgroup takes: sizes by dimension.
         """
         return self._input(NodeKind.RESIDENT, name, dtype, dims)
-
-    def batch(self, *arrays: str, over: tuple[str, ...]) -> None:
-        """Inputs and outputs have these dimensions too, before those of their tiles.
-
-        Everything is done for each index of them; an input that lacks one is the same for all.
-
-        Args:
-            *arrays: Inputs and outputs by name.
-            over: The dimensions, outermost first.
-        """
-        for name in arrays:
-            self._nodes[name] = replace(self._array(name), batch=tuple(over))
-
-    def align(self, *arrays: str, to: int) -> None:
-        """Inputs begin at, and have rows of, whole multiples of so many bytes; 16 unless said.
-
-        Args:
-            *arrays: Inputs by name.
-            to: 4 or 16. Loads straight to LDS are no wider.
-        """
-        for name in arrays:
-            self._nodes[name] = replace(self._array(name), align=to)
-
-    def _array(self, name: str) -> Node:
-        if name not in self._nodes:
-            raise GraphError(
-                f"loop {self.name!r} has no array {name!r}",
-                hint=nearest(name, self._nodes),
-                field=name,
-            )
-        return self._nodes[name]
 
     def scalar(
         self,

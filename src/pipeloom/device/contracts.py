@@ -75,6 +75,10 @@ class KernelContract:
                     int(a.get("covers", 1)),
                     bool(a.get("output", a["name"] == "out")),
                     int(pitches.get(a["name"], 1)),
+                    {**a.get("derived", {})},
+                    {**a.get("least", {})},
+                    tuple(a.get("zeros_past", ())),
+                    str(a.get("span", "")),
                 )
                 for a in record["arguments"]
                 if a["kind"] == "pointer" and a["name"] != _timing(record).get("pointer")
@@ -166,6 +170,8 @@ class KernelContract:
                         hint=f"pass {sizes[dim]} of them",
                         field=one.rule.name,
                     )
+        for one in laid.values():
+            self._derive(one.rule, sizes)
         counts = {one.batches for one in laid.values() if one.batch_stride or one.batches != 1}
         wide = {one.batches for one in laid.values() if len(one.rule.dims) > 1}
         if len(counts) > 1 or (counts and wide - counts):
@@ -176,6 +182,25 @@ class KernelContract:
                 field="batches",
             )
         return sizes, counts.pop() if counts else 1
+
+    def _derive(self, rule: ArrayRule, sizes: dict[str, int]) -> None:
+        """Add the sizes that follow from an array with dimensions of its own."""
+        for dim, least in rule.least.items():
+            if sizes[dim] < least:
+                raise DeviceError(
+                    f"{rule.name} has {sizes[dim]} along {dim}, and {least} are read of it",
+                    hint=f"pass {rule.words}",
+                    field=rule.name,
+                )
+        for dim, formula in rule.derived.items():
+            size = value_of(formula, sizes)
+            had = sizes.setdefault(dim, size)
+            if had < size or (had > size and dim not in rule.zeros_past):
+                raise DeviceError(
+                    f"{rule.name} gives {size} along {dim}, where others have {had}",
+                    hint=f"{dim} is {formula}",
+                    field=rule.name,
+                )
 
     def grid(self, sizes: Mapping[str, int], batches: int = 1) -> tuple[int, int, int]:
         """Workgroups along x, y and z."""
@@ -273,14 +298,17 @@ class KernelContract:
     def _check_span(self, one: LaidArray, sizes: Mapping[str, int]) -> None:
         rule, record = one.rule, self.record
         over = str(record["over"])
-        span = block_span(
-            (rule.bits, rule.covers),
-            rule.dims,
-            one.pitch,
-            sizes,
-            record["tile"],
-            (over, self.reach(sizes.get(over, 0))),
-        )
+        reached = over, self.reach(sizes.get(over, 0))
+        if rule.span:
+            span = value_of(rule.span, {**sizes, "pitch": one.pitch}) * rule.bits // 8
+        elif rule.derived:  # rows of a matrix, by other names
+            rows, columns = rule.derived
+            span = block_span(
+                (rule.bits, 1), (rows, columns), one.pitch, sizes, record["tile"], reached
+            )
+        else:
+            element = rule.bits, rule.covers
+            span = block_span(element, rule.dims, one.pitch, sizes, record["tile"], reached)
         if span >= record["span_limit"]:
             raise DeviceError(
                 f"{self.name}: what a block touches of {rule.name}, and its tile has past the end, "

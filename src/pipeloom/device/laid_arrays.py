@@ -7,7 +7,7 @@ what would.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .hip_errors import DeviceError
 from .tensors import UNSIGNED, TensorView
@@ -31,6 +31,14 @@ class ArrayRule:
     output: bool
     aligned: int
     """Bytes of which rows and the beginning are multiples."""
+    derived: Mapping[str, str] = field(default_factory=dict)
+    """Sizes of the kernel that follow from those of an array with dimensions of its own."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """The least sizes of the array's own."""
+    zeros_past: tuple[str, ...] = ()
+    """Derived sizes that may be more, where it reads as zero."""
+    span: str = ""
+    """Of such an array: elements that a block may address, by sizes and ``pitch``."""
 
     @property
     def words(self) -> str:

@@ -95,7 +95,8 @@ def derive(
         loop: The declaration.
         target: The chip, or its name.
         waves: Waves of the workgroup, or how many along each dimension.
-        k_tiles: The number of iterations that the kernel will run; any number unless given.
+        k_tiles: The number of iterations that the kernel will run; any number unless given, or
+            said by the place of a stream.
         like: A loop with the same iterations and another end, whose result then serves this one.
         short_ends: Whether to prefer a short prologue and epilogue to the fastest loop, for kernels
             of few iterations.
@@ -114,6 +115,8 @@ def derive(
     if not refinable(lowered):
         return None
     kept = Store.usual() if store is None else store
+    k_tiles = loop.fixed_tiles if k_tiles is None else k_tiles
+    like = loop.unplaced() if like is None else like
     key = derived_key(loop, target, waves, k_tiles, short_ends)
     found = kept.load(key, lambda entry: _judged_again(entry, lowered))
     if found is not None:

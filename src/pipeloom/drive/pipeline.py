@@ -65,8 +65,8 @@ def pipeline(
         depth: The most copies of anything that rotates: 2 is double buffering.
         stages: How many iterations may overlap at most.
         quadrants: Into how many parts each wave's product is cut.
-        k_tiles: The number of iterations to be run. Without it the program runs stages - 1, and
-            then multiples of its unrolling more.
+        k_tiles: The number of iterations to be run. Without it, and without a place that says it,
+            the program runs stages - 1, and then multiples of its unrolling more.
         global_latency: Cycles to assume for a global load, in place of the target's.
         strategy: Who decides the order, such as ``Exact()``; without it the search for the fastest
             does.
@@ -78,6 +78,7 @@ def pipeline(
     check_loop("pipeline", loop)
     target = target if isinstance(target, Target) else target_for(target)
     check_room(loop, target, waves)
+    k_tiles = loop.fixed_tiles if k_tiles is None else k_tiles
     told = (groups, depth, stages, quadrants, global_latency, strategy)
     notes: tuple[str, ...] = ()
     if waves is not None and all(option is None for option in told):

@@ -35,6 +35,9 @@ BYTES_PER_OUTPUT = 40
 USUAL: Mapping[str, int] = MappingProxyType({"m": 256, "n": 256, "k": 512})
 """The sizes of a matrix product where none are given."""
 
+PIXELS = 4
+"""The size along a dimension of an array that is not a tile's, where none is given."""
+
 Track = Callable[[Iterable[int]], Iterable[int]]
 
 
@@ -150,9 +153,14 @@ def _check_early(job: RunJob, opened: Opened) -> RunJob:
 
 def _open_sizes(meaning: Meaning, given: Mapping[str, int]) -> dict[str, int]:
     """A size for every dimension; what is not given is usual in a product, else a tile."""
-    tile = meaning.tile
+    placed = [node.at for node in meaning.inputs if node.at is not None]
+    derived = {dim for place in placed for dim in place.derived()}
+    tile = {dim: size for dim, size in meaning.tile.items() if dim not in derived}
     usual = USUAL if tile.keys() == USUAL.keys() else tile
-    return {**tile, **usual, **dict.fromkeys(meaning.batch, 1), **given}
+    for place in placed:
+        tile |= {**dict.fromkeys(place.dims, PIXELS), **place.fixed()}
+    sizes = {**tile, **usual, **dict.fromkeys(meaning.batch, 1), **given}
+    return meaning.all_sizes(sizes)
 
 
 def _sizes(launch: Launch, given: Mapping[str, int]) -> dict[str, int]:

@@ -159,9 +159,9 @@ def run_program(
     if type(seed) is not int or seed < 0:
         raise LaunchError(f"seed is {seed!r}", hint="it must be 0 or more, whole", field="seed")
     data, timing = _choice("data", data, Data), _choice("timing", timing, Timing)
-    sizes = whole_sizes(sizes)
-    check_sizes(launch.meaning, sizes)
     meaning = launch.meaning
+    sizes = meaning.all_sizes(whole_sizes(sizes))
+    check_sizes(meaning, sizes)
     given = scalar_values(meaning, scalars or {})
     nodes = (*meaning.inputs, *meaning.outputs)
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
@@ -370,13 +370,14 @@ class _Place:
             )
         shape = [sizes[dim] for dim in dims]
         shape[-1] = -(-shape[-1] // node.type.dtype.covers)
-        shape[-1] += extra.get(node.name, 0) if len(node.type.dims) > 1 else 0
+        shape[-1] += extra.get(node.name, 0) if len(node.array_dims) > 1 else 0
         return cls(node, sizes, dims, tuple(shape))
 
     @property
     def pitch(self) -> int:
         """The leading dimension."""
-        return self.stride(self.node.type.dims[-2]) if len(self.node.type.dims) > 1 else 1
+        dims = self.node.array_dims
+        return self.stride(dims[-2]) if len(dims) > 1 else 1
 
     def stride(self, dim: str) -> int:
         """Elements between neighbours along a dimension."""

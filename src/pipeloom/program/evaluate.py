@@ -222,7 +222,7 @@ def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]
         if node.name not in arrays:
             raise ConfigError(
                 f"{meaning.name} needs the array {node.name!r}",
-                hint=f"pass one of dimensions {node.type.dims}",
+                hint=f"pass one of dimensions {node.dims}",
                 field=node.name,
             )
         shape = np.shape(arrays[node.name])
@@ -239,7 +239,7 @@ def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]
                     hint="arrays that share a dimension must agree on its size",
                     field=node.name,
                 )
-    return sizes
+    return meaning.all_sizes(sizes)
 
 
 def blocks(meaning: Meaning, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
@@ -272,7 +272,11 @@ def padded_tile(
     meaning: Meaning, node: Node, array: Array, block: Mapping[str, int], iteration: int
 ) -> Array:
     """A tile of ``array``, zero where it lies outside."""
-    part = array[block_slices(meaning, node, block, iteration)]
+    slices = block_slices(meaning, node, block, iteration)
+    if node.at is not None:
+        index = {d: np.arange(s.start, s.stop) for d, s in zip(node.type.dims, slices, strict=True)}
+        return node.at.gathered(array, index, dict(zip(node.at.dims, array.shape, strict=True)))
+    part = array[slices]
     tile = np.zeros(node.type.shape, np.float32)
     tile[tuple(slice(0, size) for size in part.shape)] = part
     return tile

@@ -25,6 +25,7 @@ from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.idle import adds_up, idles_past, idles_past_end
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
+from pipeloom.program.placed_streams import check_placed, derived_sizes
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
@@ -64,6 +65,7 @@ class Meaning:
                 field=twice,
             )
         merged_sizes([n.type for n in (*self.inputs, *self.outputs)], f"loop {self.name!r}")
+        check_placed(f"loop {self.name!r}", self.over, self.nodes)
         seen: set[str] = set()
         for node in self.nodes:
             self._check(node, seen)
@@ -381,12 +383,21 @@ class Meaning:
                     found |= {dim: node.type.sizes[dim] for dim in lost}
         return found
 
+    def all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes with those that follow from arrays which lie elsewhere; raises where they disagree.
+
+        Args:
+            sizes: The arrays' sizes by dimension.
+        """
+        return derived_sizes(self.over, self.inputs, sizes)
+
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
         """Raise for arrays of which part would be left out, or stored by several workgroups.
 
         Args:
             sizes: The arrays' sizes by dimension.
         """
+        self.all_sizes(sizes)
         for dim, tile in self.uncut.items():
             if sizes.get(dim, 0) > tile:
                 raise ConfigError(

@@ -7,6 +7,7 @@ from enum import Enum
 
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
+from pipeloom.program.address_maps import AddressMap
 from pipeloom.program.tiles import TileType
 
 POSITIVE = (2.0**-64, 2.0**24)
@@ -99,6 +100,8 @@ class Node:
     align: int = field(default=LOAD_BYTES, metadata=LEFT_OUT_WHILE_USUAL)
     """What the beginning and the rows of an input's array are whole multiples of, in bytes. Loads
     straight to LDS are no wider than that."""
+    at: AddressMap | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
+    """Where a STREAM's tile lies in an array that has other dimensions than the tile."""
 
     along: str | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
     """The dimension that a SIZE is of."""
@@ -106,7 +109,12 @@ class Node:
     @property
     def dims(self) -> tuple[str, ...]:
         """Dimensions of the array of an input or output."""
-        return self.batch + self.type.dims
+        return self.batch + self.array_dims
+
+    @property
+    def array_dims(self) -> tuple[str, ...]:
+        """The same without those of the batch."""
+        return self.type.dims if self.at is None else self.at.dims
 
     @property
     def operands(self) -> tuple[str, ...]:

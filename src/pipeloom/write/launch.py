@@ -8,6 +8,7 @@ from math import prod
 
 from pipeloom.checks import nearest
 from pipeloom.device.contracts import MOST_ALONG, block_span, whole_trips
+from pipeloom.device.formulas import value_of
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.nodes import NodeKind
@@ -75,8 +76,8 @@ class Launch:
             name: The array's name.
             sizes: The size of every dimension.
         """
-        kind = self.meaning[name].type
-        return -(-sizes[kind.dims[-1]] // kind.dtype.covers)
+        node = self.meaning[name]
+        return -(-sizes[node.array_dims[-1]] // node.type.dtype.covers)
 
     def reach(self, size: int) -> int:
         """How far the loop goes along its dimension for a size: whole trips.
@@ -179,7 +180,12 @@ class Launch:
         dtype, over = array.node.type.dtype, self.meaning.over
         element = dtype.bits, dtype.covers
         loop = over, self.reach(sizes.get(over, 0))
-        span = block_span(element, array.dims, pitch, sizes, self.tiles, loop)
+        if array.is_mapped:
+            assert array.node.at is not None
+            formula = array.node.at.span(over, self.tiles)
+            span = value_of(formula, {**sizes, "pitch": pitch}) * dtype.bits // 8
+        else:
+            span = block_span(element, array.dims, pitch, sizes, self.tiles, loop)
         if span >= SPAN_LIMIT:
             raise EmitError(
                 f"what a block touches of {array.name}, and its tile has past the end, spans "

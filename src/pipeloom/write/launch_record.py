@@ -20,9 +20,10 @@ from pipeloom.device.contracts import FORMAT
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import NodeKind
 from pipeloom.program.nodes import POSITIVE
+from pipeloom.program.placed_streams import reads_zeros_past
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
-from pipeloom.write.launch import SIZE_LIMIT, largest_sizes
+from pipeloom.write.launch import SIZE_LIMIT, Launch, largest_sizes
 
 LAUNCH_FORMAT = FORMAT
 
@@ -97,8 +98,25 @@ def _array(emitted: EmittedKernel, name: str) -> dict[str, Any]:
     return {
         "dtype": kind.dtype.name,
         "bits": kind.dtype.bits,
-        "dims": list(kind.dims),
+        "dims": list(node.array_dims),
         "batch": list(node.batch),
         "output": node.kind is NodeKind.OUTPUT,
         **covers,
+        **_elsewhere(emitted.launch, name),
     }
+
+
+def _elsewhere(launch: Launch, name: str) -> dict[str, Any]:
+    """Of an array that has dimensions of its own: the sizes that follow from its own, and how many
+    elements a block may address."""
+    node, over = launch.meaning[name], launch.meaning.over
+    if node.at is None:
+        return {}
+    found: dict[str, Any] = {
+        "derived": node.at.derived(),
+        "least": node.at.fixed(),
+        "zeros_past": [over] if reads_zeros_past(over, node) else [],
+    }
+    if not node.at.is_matrix(over):
+        found["span"] = node.at.span(over, launch.tiles)
+    return found

@@ -50,6 +50,12 @@ class Placing:
                 hint="ragged sizes and slices are for sums of products of streams",
                 field="ragged",
             )
+        if self != ONE_PROBLEM and any(node.at is not None for node in meaning.nodes):
+            raise EmitError(
+                f"loop {meaning.name!r} has a stream with a place, which says itself what is read",
+                hint="emit it for one problem of whole trips",
+                field="placing",
+            )
         if self.uses_z and meaning.batch:
             raise EmitError(
                 f"loop {meaning.name!r} has batch dimensions of its own",

@@ -75,6 +75,8 @@ class Clock:
         self._ahead: dict[tuple[Stride, int], str] = {}
         """Offsets that are computed, the last one used at the end, and where they are."""
         self._base = Affine()
+        self.epoch = 0
+        """Changes where what was computed for an iteration may no longer stand."""
         frame.scalar("extent")
         if self.plain is not None:
             frame.scalar("plain")
@@ -190,6 +192,7 @@ class Clock:
     def forget(self) -> None:
         """At a label, nobody knows what was computed before."""
         self._ahead = {}
+        self.epoch += 1
 
     def enter(self, code: Code, section: Section) -> None:
         """Bring every stream to the section's first iteration."""

@@ -51,6 +51,11 @@ class Array:
         return self.node.kind is NodeKind.OUTPUT
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether its tiles lie elsewhere than rows and columns of a matrix do."""
+        return self.node.at is not None and not self.node.at.is_matrix(self.over)
+
+    @property
     def has_pitch(self) -> bool:
         """Whether it takes a leading dimension."""
         return len(self.dims) > 1
@@ -92,6 +97,7 @@ def dimensions(meaning: Meaning) -> tuple[str, ...]:
     nodes = (*meaning.inputs, *meaning.outputs)
     return (
         *dict.fromkeys(dim for node in nodes for dim in node.type.dims),
+        *dict.fromkeys(dim for node in nodes if node.at for dim in node.array_dims),
         *meaning.batch,
     )
 

@@ -6,8 +6,9 @@ time. What may lie before the array, where a launch may have any size, is left o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from pipeloom.write.lower.copy_boxes import (
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
+from pipeloom.write.lower.loop_taps import MappedLoad
 from pipeloom.write.lower.register_tiles import WORD, WORD_BITS, WORDS, RegisterTile
 
 SINGLE = {1: "ubyte", 2: "ushort"}
@@ -65,28 +67,91 @@ def _plan_missing(
     return _Missing(planned, context.frame.scratch("missing", 4))
 
 
+class _Addresses(Protocol):
+    """Where the loads of a step find their elements, as it is written."""
+
+    def lanes(self, code: Code, number: int) -> Register:
+        """The lanes' offsets of load ``number``."""
+
+    def scalar(self, code: Code) -> Register | int:
+        """The offset that all of them have in common."""
+
+
 class _Present:
     """The offsets of a step's loads: out of range in lanes whose element is before the array."""
 
-    def __init__(self, context: Context, code: Code, missing: _Missing | None, work: Work) -> None:
+    def __init__(
+        self,
+        context: Context,
+        code: Code,
+        array: Array,
+        offsets: Sequence[str],
+        missing: _Missing | None,
+        work: Work,
+    ) -> None:
+        self._context, self._array, self._work = context, array, work
+        self._offsets = offsets
         self._frame, self._missing = context.frame, missing if context.may_miss else None
         self._known: PlannedNumber | None = None
+        self._scalar: Register | int | None = None
         if self._missing is not None:
             self._count = context.clock.missing(code, work.iteration or 0)
             code("v_mov_b32", context.frame[self._missing.scratch].part(3), OUT_OF_RANGE)
 
-    def offset(self, code: Code, number: int, name: str) -> Register:
-        """Of load ``number``, whose offsets ``name`` holds."""
+    def lanes(self, code: Code, number: int) -> Register:
+        """Of load ``number``."""
         missing, frame = self._missing, self._frame
+        offset = frame[self._offsets[number]]
         if missing is None:
-            return frame[name]
+            return offset
         place, work, result, outside = (frame[missing.scratch].part(i) for i in range(4))
         if self._known != missing.planned[number]:
             self._known = missing.planned[number]
             self._known.write(code, place, work)
         code("v_cmp_le_u32", VCC, self._count, place)
-        code("v_cndmask_b32", result, outside, frame[name], VCC)
+        code("v_cndmask_b32", result, outside, offset, VCC)
         return result
+
+    def scalar(self, code: Code) -> Register | int:
+        """The place of the iteration's tile, once."""
+        if self._scalar is None:
+            self._scalar = _scalar_offset(self._context, code, self._array, self._work)
+        return self._scalar
+
+
+class _Elsewhere:
+    """The offsets of loads from an array that has dimensions of its own."""
+
+    def __init__(self, context: Context, loads: Sequence[MappedLoad], iteration: int) -> None:
+        self._context, self._loads, self._iteration = context, loads, iteration
+        self._scalar: Register | int = 0
+
+    def lanes(self, code: Code, number: int) -> Register:
+        """Of load ``number``."""
+        lanes, self._scalar = self._loads[number].address(
+            code, self._context.clock, self._iteration
+        )
+        return lanes
+
+    def scalar(self, code: Code) -> Register | int:
+        """The tap's place, where all lanes have one."""
+        return self._scalar
+
+
+def _plan_addresses(
+    context: Context, work: Work, array: Array, tables: Sequence[Sequence[Table]]
+) -> Callable[[Code], _Addresses]:
+    """Of a step's loads, whose coordinates are ``tables``."""
+    members, memory = context.group.waves, context.memory
+    if array.is_mapped:
+        source = memory.mapped[array.name]
+        loads = [source.plan(table, members, context.clock) for table in tables]
+        return lambda code: _Elsewhere(context, loads, work.iteration or 0)
+    if array.node.kind is NodeKind.STREAM:
+        context.clock.follow(array)
+    offsets = [memory.offset(array, table, members) for table in tables]
+    missing = _plan_missing(context, array, tables)
+    return lambda code: _Present(context, code, array, offsets, missing, work)
 
 
 def plan_lds_dma(context: Context, work: Work) -> Write:
@@ -120,7 +185,6 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
             hint="load whole rows, as many as the waves of the group bring together",
             field=work.label,
         )
-    context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     context.require_pitch(array, width)
     ragged = context.memory.placing.ragged
     if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
@@ -132,8 +196,7 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
         axes_of(shifted(tile.source(begin[:, None] + lane * width), targets, sources))
         for begin in begins
     ]
-    offsets = [context.memory.offset(array, table, members) for table in tables]
-    missing = _plan_missing(context, array, tables)
+    addresses = _plan_addresses(context, work, array, tables)
     copy = tile.base + write.copy * tile.copy_bytes
     starts = []
     for begin in begins:
@@ -144,17 +207,14 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
     buffer = f"buffer {array.name}"
 
     def emit(code: Code) -> None:
-        offset: Register | int = 0
-        present = _Present(context, code, missing, work)
-        for number, name in enumerate(offsets):
-            slice_start, place = starts[number]
-            where = present.offset(code, number, name)
+        found = addresses(code)
+        for number, (slice_start, place) in enumerate(starts):
+            where = found.lanes(code, number)
             if isinstance(slice_start, int):
                 code("s_mov_b32", M0, slice_start + place)
             else:
                 code("s_add_u32", M0, frame[slice_start], place)
-            if number == 0:
-                offset = _scalar_offset(context, code, array, work)
+            offset = found.scalar(code)
             code(load, where, frame[buffer], offset, modifiers=["offen", "lds"])
 
     return emit
@@ -169,7 +229,6 @@ def plan_load(context: Context, work: Work) -> Write:
     sources, targets = context.boxes(read, work.parts), [box] * len(members)
     require_same_shape(work, sources, targets)
     require_same_type(context, work)
-    context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     loads, tables = [], []
     if tile.bits > array.node.type.dtype.bits and len(array.dims) == 2 and work.iteration is None:
         return _plan_single_loads(context, work, array, tile, box, sources)
@@ -180,24 +239,23 @@ def plan_load(context: Context, work: Work) -> Write:
         words = words_of(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         tables.append(axes_of(shifted(table, targets, sources)))
-        name = context.memory.offset(array, tables[-1], members)
         whole = single or (array.dims[-1] == array.over and not context.memory.placing.ragged)
         if not whole and not _harmless_past_rows(context, array):
             context.require_multiple(array.dims[-1], len(run))
         context.require_pitch(array, array.element if single else WORD)
-        loads.append((run[0] // tile.pack, words, name))
+        loads.append((run[0] // tile.pack, words))
     if array.node.type.dtype.covers > 1:
         context.require_multiple(array.dims[-1], array.node.type.dtype.covers)
     buffer = f"buffer {array.name}"
-    missing = _plan_missing(context, array, tables)
+    addresses = _plan_addresses(context, work, array, tables)
 
     def emit(code: Code) -> None:
-        offset = _scalar_offset(context, code, array, work)
-        present = _Present(context, code, missing, work)
-        for number, (first, words, name) in enumerate(loads):
+        found = addresses(code)
+        for number, (first, words) in enumerate(loads):
             result = context.registers(write).part(first, words)
             load = f"buffer_load_{SINGLE[array.element] if single else WORDS[words]}"
-            where = present.offset(code, number, name)
+            where = found.lanes(code, number)
+            offset = found.scalar(code)
             code(load, result, where, frame[buffer], offset, modifiers=["offen"])
 
     return emit

@@ -33,6 +33,7 @@ from pipeloom.write.lower.global_arrays import (
     stride_name,
 )
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
+from pipeloom.write.lower.mapped_arrays import MappedArray
 from pipeloom.write.placing import Placing
 
 MAX_GRID = 3
@@ -65,10 +66,15 @@ class Memory:
         self.tiles = meaning.tile
         for array in self.arrays.values():
             frame.scalar(f"buffer {array.name}", 4, 4)
-            for axis in range(len(array.dims) - 1):
+            for axis in range(0 if array.is_mapped else len(array.dims) - 1):
                 frame.scalar(f"stride {array.name}.{axis}")
         for dim in dimensions(meaning):
             frame.scalar(f"size {dim}")
+        self.mapped = {
+            array.name: MappedArray(frame, meaning, array)
+            for array in self.arrays.values()
+            if array.is_mapped
+        }
         for dim in meaning.grid:
             frame.scalar(f"origin {dim}")
             frame.scalar(f"left {dim}")
@@ -138,7 +144,7 @@ class Memory:
                 code("s_load_dword", self._value(name), pointer, argument.offset)
 
     def _value(self, name: str) -> Register:
-        if name in self.tiles or name in self.meaning.batch:
+        if name in dimensions(self.meaning):
             return self.frame[f"size {name}"]
         for array in self.arrays.values():
             for dim in array.node.batch:
@@ -148,6 +154,8 @@ class Memory:
             return self.frame[BATCHES]
         if name.startswith("ld_") and name[3:] in self.arrays:
             array = self.arrays[name[3:]]
+            if array.is_mapped:
+                return self.frame[self.mapped[array.name].pitch]
             return self.frame[f"stride {array.name}.{len(array.dims) - 2}"]
         return self.frame[f"argument {name}"]
 
@@ -166,6 +174,11 @@ class Memory:
     def _describe(self, code: Code, array: Array) -> None:
         frame, scratch = self.frame, self.frame["scratch"]
         code.comment(f"buffer {array.name}: from this block's first element on")
+        if array.is_mapped:
+            self.mapped[array.name].locate(code)
+            self._move_to_problem(code, array, frame[f"buffer {array.name}"])
+            self.mapped[array.name].end(code)
+            return
         last = len(array.dims) - 1
         for axis in reversed(range(last)):
             stride = frame[f"stride {array.name}.{axis}"]
@@ -183,14 +196,7 @@ class Memory:
                 step = self.operand(array.stride(axis))
                 advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
         self._move_to_slice(code, array, buffer)
-        for dim in array.node.batch:
-            # Strides of elements may fill their 32 bits, so bytes are made of the index.
-            index = frame[f"index {dim}"]
-            if array.element > 1:
-                code("s_lshl_b32", scratch, index, array.element.bit_length() - 1)
-                index = scratch
-            step = self._batch_stride(array, dim)
-            advance_base(code, buffer, index, step, frame["wide scratch"])
+        self._move_to_problem(code, array, buffer)
         dim = array.dims[0]
         if dim == array.over:
             code("s_mov_b32", scratch, frame[self.reach])
@@ -226,6 +232,18 @@ class Memory:
                 code("s_lshl_b32", scratch, frame[f"argument {scalar}"], 1)
                 code("s_cselect_b32", buffer.part(2), buffer.part(2), 0)
         code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+
+    def _move_to_problem(self, code: Code, array: Array, buffer: Register) -> None:
+        """The base at this problem of the meaning's batch."""
+        frame, scratch = self.frame, self.frame["scratch"]
+        for dim in array.node.batch:
+            # Strides of elements may fill their 32 bits, so bytes are made of the index.
+            index = frame[f"index {dim}"]
+            if array.element > 1:
+                code("s_lshl_b32", scratch, index, array.element.bit_length() - 1)
+                index = scratch
+            step = self._batch_stride(array, dim)
+            advance_base(code, buffer, index, step, frame["wide scratch"])
 
     def _extent(self, array: Array, dim: str) -> str:
         """The scalar with an array's size along a dimension; outputs have the zeros too."""

@@ -1,0 +1,169 @@
+"""Streams that lie elsewhere (``Node.at``): which maps a kernel can follow, and their sizes.
+
+What is asked of a map is what buffer loads can do: neighbours of a load lie within one tap, the
+loop's digits are fixed, and an index outside of the array is known by a bit per tap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from pipeloom.errors import ConfigError, GraphError
+from pipeloom.program.address_maps import AddressMap, IndexedDim
+from pipeloom.program.nodes import ALIGNMENTS, Node, NodeKind
+
+MOST_TAPS = 31
+"""Bits of a register that say which taps of a row lie outside, one left for what is past the
+last."""
+
+
+def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
+    """Raise for a map that no kernel follows, with what would do."""
+    nodes = tuple(nodes)
+    tile_dims = {dim for node in nodes for dim in node.type.dims}
+    for node in nodes:
+        if node.at is None:
+            continue
+        place = node.at
+        counted = tuple(one.dim for one in place.counted)
+        if node.kind is not NodeKind.STREAM or sorted(counted) != sorted(node.type.dims):
+            raise GraphError(
+                f"{loop}: {node.name!r} is {node.type}, and its place counts {', '.join(counted)}",
+                hint="only a stream has a place, which counts each dimension of its tile once",
+                field=node.name,
+            )
+        clash = [dim for dim in place.dims if dim in tile_dims or place.dims.count(dim) > 1]
+        if clash:
+            raise GraphError(
+                f"{loop}: {clash[0]!r} is a dimension of {node.name!r}'s array, and of a tile or "
+                "of the array again",
+                hint="give the array's dimensions names of their own: h, w, channels",
+                field=node.name,
+            )
+        _check_digits(loop, over, node, place)
+        _check_last(loop, over, node, place)
+        taps_of(loop, over, node)
+
+
+def _check_digits(loop: str, over: str, node: Node, place: AddressMap) -> None:
+    rows = {digit.name for one in place.counted if one.dim != over for digit in one.digits}
+    for one in place.indexed:
+        mixed = [name for name, _ in one.index.factors if name in rows]
+        if len(mixed) > 1:
+            raise GraphError(
+                f"{loop}: the index along {one.dim!r} of {node.name!r} is {one.index}",
+                hint=f"it takes {mixed[0]!r} or {mixed[1]!r}, and digits of {over!r}",
+                field=node.name,
+            )
+        wrong = [name for name, factor in one.index.factors if factor < 1]
+        if wrong or not one.index.factors:
+            raise GraphError(
+                f"{loop}: the index along {one.dim!r} of {node.name!r} is {one.index}",
+                hint="an index grows with its digits: give them factors of 1 or more, and flip the "
+                "array itself if need be",
+                field=node.name,
+            )
+    loose = [digit.name for digit in place.digits(over) if digit.along]
+    if loose:
+        raise GraphError(
+            f"{loop}: digit {loose[0]!r} of {node.name!r} is counted along the loop, and its count "
+            "is known only at launch",
+            hint="taps and channels are fixed when the kernel is made: pl.digit(name, 3)",
+            field=node.name,
+        )
+
+
+def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
+    """Neighbours along the last dimension are the loop's fastest digit, whole loads of it."""
+    inner, last = place.digits(over)[-1], place.indexed[-1]
+    elsewhere = [one for one in place.indexed[:-1] if inner.name in dict(one.index.factors)]
+    if last.index != inner.form or elsewhere or node.type.dims[-1] != over:
+        raise GraphError(
+            f"{loop}: {node.name!r} has {last.index} along {last.dim!r}, where neighbours lie, and "
+            f"its tile ends with {node.type.dims[-1]!r}",
+            hint=f"let the last dimension of the tile be {over!r}, and its fastest digit alone the "
+            "index along the array's last dimension (channels last)",
+            field=node.name,
+        )
+    if node.type.dtype.bits < 8 or node.type.dtype.scale or node.type.dtype.covers > 1:
+        raise GraphError(
+            f"{loop}: {node.name!r} is {node.type.dtype}, elements that share bytes",
+            hint="a stream with a place has elements of 8, 16 or 32 bits",
+            field=node.name,
+        )
+    bits = inner.count * node.type.dtype.bits
+    if bits % (8 * node.align):
+        narrow = min(ALIGNMENTS)
+        whole = -(-bits // (8 * narrow)) * 8 * narrow // node.type.dtype.bits
+        raise GraphError(
+            f"{loop}: {node.name!r} has {inner.count} {last.dim} of {node.type.dtype}, and loads "
+            f"of {node.align} bytes would reach into the next tap",
+            hint=f"loop.align({node.name!r}, to={narrow})"
+            if bits % (8 * narrow) == 0
+            else f"pad {last.dim} with zeros to {whole}, and the weights with them",
+            field=node.name,
+        )
+
+
+def taps_of(loop: str, over: str, node: Node) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Which digits of the loop decide whether an index lies outside: fields of a word of bits.
+
+    A field has a bit per combination of its digits: one field of all, or, where that is too many
+    bits, one for each digit.
+    """
+    assert node.at is not None
+    counts = {digit.name: digit.count for digit in node.at.digits(over)}
+    names = [
+        name for name in counts if any(name in dict(one.index.factors) for one in node.at.checked())
+    ]
+    fields = tuple((name, counts[name]) for name in names)
+    if prod(counts[name] for name in names) <= MOST_TAPS:
+        return (fields,) if fields else ()
+    apart = tuple((one,) for one in fields)
+    mixed = [one for one in node.at.checked() if _digits_of(one, names) > 1]
+    if sum(counts[name] + 1 for name in names) > MOST_TAPS + 1 or mixed:
+        raise GraphError(
+            f"{loop}: {node.name!r} has {' x '.join(str(n) for _, n in fields)} taps that may lie "
+            "outside of the array",
+            hint=f"a kernel tells {MOST_TAPS} apart, or as many along each dimension together: cut "
+            "the window, and add the products up",
+            field=node.name,
+        )
+    return apart
+
+
+def reads_zeros_past(over: str, node: Node) -> bool:
+    """Whether a kernel finds zeros past the last of the loop's digits: it is one tap more."""
+    assert node.at is not None
+    first = node.at.digits(over)[0].name
+    return any(first == name for field in taps_of("", over, node) for name, _ in field)
+
+
+def _digits_of(one: IndexedDim, names: Iterable[str]) -> int:
+    return sum(name in dict(one.index.factors) for name in names)
+
+
+def derived_sizes(over: str, inputs: Iterable[Node], given: Mapping[str, int]) -> dict[str, int]:
+    """``given`` with the sizes that follow from arrays which lie elsewhere; raises where they
+    disagree. Along the loop there may be more, which reads as zero."""
+    sizes = dict(given)
+    for node in inputs:
+        if node.at is None:
+            continue
+        for dim, least in node.at.fixed().items():
+            if sizes.setdefault(dim, least) < least:
+                raise ConfigError(
+                    f"{node.name} has {sizes[dim]} along {dim!r}, and {least} are read of it",
+                    hint=f"pass {least} or more",
+                    field=dim,
+                )
+        for dim, size in node.at.sizes(sizes).items():
+            had = sizes.setdefault(dim, size)
+            if had < size or (had > size and not (dim == over and reads_zeros_past(over, node))):
+                raise ConfigError(
+                    f"{node.name} gives {size} along {dim!r}, another array {had}",
+                    hint=f"the size along {dim!r} is {node.at.derived()[dim]}",
+                    field=dim,
+                )
+    return sizes
