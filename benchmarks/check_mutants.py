@@ -154,41 +154,67 @@ def timings(pairs: Sequence[tuple[int, int, int, int]]) -> Iterator[tuple[Timing
         yield Timing.RANDOM, seed
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A kernel as it is, recorded, and what its arrays then hold."""
+
+    kernel: CodeKernel
+    start: Start
+    found: Prepared
+    wanted: Sequence[Array]
+    rounding: bool
+    """Whether atomics may add in another order."""
+    limit: int
+    """A weakened kernel that issues more does not end."""
+
+    @classmethod
+    def of(cls, kernel: CodeKernel, start: Start) -> Recorded:
+        """One run, as early as can be."""
+        recorder = Recorder(kernel)
+        args, wanted = start.fresh()
+        result = run_kernel(
+            kernel,
+            grid=start.grid,
+            block=start.block,
+            args=args,
+            dynamic_lds=start.dynamic_lds,
+            timing=Timing.EARLY,
+            check_races=False,
+            check_wait_states=False,
+            observer=recorder,
+        )
+        rounding = any("atomic" in one for one in result.instructions)
+        return cls(kernel, start, study(recorder), wanted, rounding, 4 * result.executed + 1000)
+
+    def barriers_met(self, sync: SyncPlan) -> bool:
+        """Whether all waves pass as many barriers."""
+        return all(group.order.barriers_met(sync) for group in self.found.groups)
+
+    def shown_wrong(
+        self, mutant: CodeKernel, pairs: Sequence[tuple[int, int, int, int]]
+    ) -> tuple[Timing | Directed, int] | None:
+        """The first timing and seed by which a mutant gives other numbers, or breaks down."""
+        for timing, seed in timings(pairs):
+            arrays = run(mutant, self.start, timing, seed, self.limit)
+            both = zip(arrays, self.wanted, strict=True) if arrays else ()
+            if not arrays or any(differing(a, b, self.rounding) for a, b in both):
+                return timing, seed
+        return None
+
+
 def judge_both_ways(name: str, kernel: CodeKernel, start: Start) -> Outcome:
     """Weaken one kernel in every way."""
     began = time.perf_counter()
     outcome = Outcome(name)
-    recorder = Recorder(kernel)
-    args, wanted = start.fresh()
-    result = run_kernel(
-        kernel,
-        grid=start.grid,
-        block=start.block,
-        args=args,
-        dynamic_lds=start.dynamic_lds,
-        timing=Timing.EARLY,
-        check_races=False,
-        check_wait_states=False,
-        observer=recorder,
-    )
-    rounding = any("atomic" in one for one in result.instructions)
-    found = study(recorder)
-    met = all(group.order.barriers_met(found.sync) for group in found.groups)
+    recorded = Recorded.of(kernel, start)
+    found = recorded.found
+    met = recorded.barriers_met(found.sync)
     for change in weakenings(found):
         outcome.total += 1
         pairs = foresee(found, change)
-        still_met = all(group.order.barriers_met(change.sync) for group in found.groups)
+        still_met = recorded.barriers_met(change.sync)
         worse = bool(pairs) or (met and not still_met)
-        mutant = weakened(kernel, change)
-        shown = None
-        for timing, seed in timings(pairs):
-            arrays = run(mutant, start, timing, seed, 4 * result.executed + 1000)
-            wrong = not arrays or any(
-                differing(a, b, rounding) for a, b in zip(arrays, wanted, strict=True)
-            )
-            if wrong:
-                shown = timing, seed
-                break
+        shown = recorded.shown_wrong(weakened(kernel, change), pairs)
         where = f"{name}, pc {change.pc:#x}: {change.text}"
         if worse and (shown or (met and not still_met)):
             outcome.foreseen += 1

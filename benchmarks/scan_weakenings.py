@@ -23,12 +23,9 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 
 from benchmarks.check_kernels import CASES, Made, skipped, triton
-from benchmarks.check_mutants import foresee, run, timings, weakened, weakenings
-from pipeloom.drive.checking import differing
+from benchmarks.check_mutants import Recorded, foresee, weakened, weakenings
 from pipeloom.drive.kernel_files import Start
-from pipeloom.judge.check.prepared import study
-from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.emulate import CodeKernel, Timing, run_kernel
+from pipeloom.judge.emulate import CodeKernel
 from pipeloom.judge.scan import scan_kernel
 
 _MORE = (
@@ -96,37 +93,16 @@ def weaken(name: str, kernel: CodeKernel, start: Start, most: int) -> Figures:
     before = findings(kernel)
     certain = sum(before.values())
     figures.before = (certain, len(before) - certain)
-    recorder = Recorder(kernel)
-    args, wanted = start.fresh()
-    result = run_kernel(
-        kernel,
-        grid=start.grid,
-        block=start.block,
-        args=args,
-        dynamic_lds=start.dynamic_lds,
-        timing=Timing.EARLY,
-        check_races=False,
-        check_wait_states=False,
-        observer=recorder,
-    )
-    rounding = any("atomic" in one for one in result.instructions)
-    found = study(recorder)
-    changes = list(weakenings(found))
+    recorded = Recorded.of(kernel, start)
+    changes = list(weakenings(recorded.found))
     for change in changes[:: max(1, -(-len(changes) // most))] if most else changes:
         figures.total += 1
-        pairs = foresee(found, change)
-        met = all(group.order.barriers_met(change.sync) for group in found.groups)
+        pairs = foresee(recorded.found, change)
         mutant = weakened(kernel, change)
-        wrong = not met
-        limit = 4 * result.executed + 1000
         # Of what the judge of recorded runs calls ordered, no timing has been seen to go wrong.
-        for timing, seed in timings(pairs) if pairs and met else ():
-            arrays = run(mutant, start, timing, seed, limit)
-            wrong = not arrays or any(
-                differing(a, b, rounding) for a, b in zip(arrays, wanted, strict=True)
-            )
-            if wrong:
-                break
+        wrong = not recorded.barriers_met(change.sync) or (
+            bool(pairs) and recorded.shown_wrong(mutant, pairs) is not None
+        )
         new = {key: sure for key, sure in findings(mutant).items() if key not in before}
         if wrong:
             figures.wrong += 1
