@@ -11,14 +11,17 @@ but for the store's database.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import shutil
 import stat
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pipeloom.errors import SpecError
 
@@ -46,6 +49,23 @@ def read_file(path: str | os.PathLike[str], most: int = MOST_BINARY) -> bytes:
 def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
     """The same as text; ``UnicodeDecodeError`` where it is not UTF-8."""
     return read_file(path, most).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_data(
+    path: str | os.PathLike[str], what: str, hint: str, field: str | None = None, *, form: str
+) -> Any:
+    """What a file of JSON or TOML (``form``) holds; ``SpecError`` where there is no such file.
+
+    ``what`` is the file in words (``the chip file x.toml``), ``hint`` how to come by one.
+    """
+    read = {"JSON": json.loads, "TOML": tomllib.loads}[form]
+    try:
+        return read(read_text(path))
+    except OSError as error:
+        why = f"cannot read {what}: {error.strerror}"
+        raise SpecError(why, hint=hint, field=field) from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{what} is not {form}: {error}", hint=hint, field=field) from error
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:

@@ -79,7 +79,7 @@ def test_sources_that_are_no_spec(source: Any) -> None:
         ("a\0b", "is neither a shipped schedule nor a spec file", "valid: ping_pong"),
         ("nowhere.json", "cannot read nowhere.json: No such file or directory", "check the path"),
         ("nowhere.toml", "cannot read nowhere.toml: No such file or directory", "check the path"),
-        ("a\0b.json", "is not valid JSON: embedded null byte", "correct"),
+        ("a\0b.json", "is not JSON: embedded null byte", "check the path"),
         ("", "'' is neither a shipped schedule nor a spec file", "valid: ping_pong"),
     ],
 )

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text
+from pipeloom.files import read_data
 from pipeloom.judge.simulate.run_stream import MfmaName, waves_of_stream
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.target import Target
@@ -104,21 +104,10 @@ class MeasuredFile:
 
 def read_measurements(path: str | os.PathLike[str]) -> tuple[MeasuredStream, ...]:
     """The loops of a file, checked."""
-    try:
-        data = json.loads(read_text(path))
-    except OSError as error:
-        raise SpecError(
-            f"cannot read the measurements {path}: {error.strerror}",
-            hint="pipeloom calibrate --probes lists loops to measure",
-            field="measurements",
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise SpecError(
-            f"{path} is not JSON: {error}",
-            hint=f'it is an object with "format": {FORMAT!r} and "loops"',
-            field="measurements",
-        ) from error
-    found = from_plain(MeasuredFile, data, name=f"the measurements {path}")
+    name = f"the measurements {path}"
+    hint = "pipeloom calibrate --probes lists loops to measure, and what a file of them holds"
+    data = read_data(path, name, hint, "measurements", form="JSON")
+    found = from_plain(MeasuredFile, data, name=name)
     if found.format != FORMAT:
         raise SpecError(
             f"{path} has the format {found.format!r}", hint=f"use {FORMAT!r}", field="format"

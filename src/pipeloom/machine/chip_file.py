@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pipeloom.errors import ConfigError, SpecError
-from pipeloom.files import read_text
+from pipeloom.files import read_data
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.facts import FactKind
 from pipeloom.machine.target import Target
@@ -47,21 +46,9 @@ class ChipFile:
 
 def read_chip(path: str | os.PathLike[str]) -> Target:
     """The chip that a file describes."""
-    try:
-        data = tomllib.loads(read_text(path))
-    except OSError as error:
-        raise SpecError(
-            f"cannot read the chip file {path}: {error.strerror}",
-            hint="pipeloom calibrate -o mine.toml writes one",
-            field="arch",
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise SpecError(
-            f"the chip file {path} is not TOML: {error}",
-            hint="pipeloom calibrate -o mine.toml writes one",
-            field="arch",
-        ) from error
-    found = from_plain(ChipFile, data, name=f"the chip file {path}")
+    name = f"the chip file {path}"
+    data = read_data(path, name, "pipeloom calibrate -o mine.toml writes one", "arch", form="TOML")
+    found = from_plain(ChipFile, data, name=name)
     try:
         base = target_for(found.base)
         return with_facts(

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeloom.checks import check_int, nearest
-from pipeloom.errors import ConfigError, SpecError
-from pipeloom.files import read_text, write_file
+from pipeloom.errors import ConfigError
+from pipeloom.files import read_data, write_file
 from pipeloom.judge.emulate import Linked, PlacedArg, PointerInto
 from pipeloom.machine_code.launch_arguments import LaunchArgument, Raw, Scalar
 from pipeloom.machine_code.launch_buffers import MOST_SIZE, Buffer, Link, check_elements
@@ -188,18 +188,9 @@ def load_launch(
         path: The file; files that it names lie beside it.
         sizes: Other numbers for sizes that the file names.
     """
-    try:
-        data = json.loads(read_text(path))
-    except OSError as error:
-        raise SpecError(
-            f"cannot read the launch file {path}: {error.strerror}",
-            hint="write one with --template and fill it in",
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise SpecError(
-            f"the launch file {path} is not JSON: {error}", hint="write it with --template"
-        ) from error
-    return launch_of(data, sizes, Path(path).parent, name=f"the launch file {path}")
+    name = f"the launch file {path}"
+    data = read_data(path, name, "write one with --template and fill it in", form="JSON")
+    return launch_of(data, sizes, Path(path).parent, name=name)
 
 
 def launch_of(

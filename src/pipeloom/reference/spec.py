@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, overload
 
 from pipeloom.checks import nearest
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text
+from pipeloom.files import read_data
 from pipeloom.plain import from_plain, key_paths
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync, compile_schedule
@@ -159,23 +158,17 @@ def read_spec(source: SpecSource, forms: Forms = SCHEDULES) -> Mapping[str, Any]
             hint="pass a dict, or the path of a .json or .toml file",
         )
     path = Path(source)
-    readers = {".json": json.loads, ".toml": tomllib.loads}
-    if path.suffix not in readers:
+    if path.suffix not in (".json", ".toml"):
         kernel = f"pipeloom check {path} --template L.json, then --launch L.json, judges a kernel; "
         raise SpecError(
             f"{path} is not a spec file: its ending is {path.suffix!r}",
             hint=(kernel if path.suffix in KERNEL_ENDINGS else "")
             + f"use a .json or .toml file, or what is shipped: {', '.join(forms)}",
         )
-    try:
-        data = readers[path.suffix](read_text(path))
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
-    except (ValueError, RecursionError) as error:
-        raise SpecError(
-            f"{path} is not valid {path.suffix[1:].upper()}: {error}",
-            hint="correct the file at that place",
-        ) from error
+    form = path.suffix[1:].upper()
+    data = read_data(
+        path, str(path), "check the path, or correct the file at that place", form=form
+    )
     if not isinstance(data, Mapping):
         raise SpecError(
             f"{path} holds a {type(data).__name__}, but a spec is a mapping",
