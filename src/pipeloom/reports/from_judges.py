@@ -76,19 +76,20 @@ def of_verify(verdict: Verdict, file: str, arch: str) -> KernelReport:
         verdict.summary(),
         fingerprinted(
             verdict.schedule,
-            (_verified(one) for one in verdict.findings if one.status is not Status.PROVED),
+            (_verified(*one) for one in verdict.defects() if one[0].status is not Status.PROVED),
         ),
     )
 
 
-def _verified(one: Finding) -> ReportedFinding:
+def _verified(one: Finding, *others: Finding) -> ReportedFinding:
     return ReportedFinding(
         one.kind.value,
         Severity.RACE if one.status is Status.RACE else Severity.TIMING,
         f"{one.where}: {one.apart + ': ' if one.apart else ''}{one.why}",
         _step(one.second),
         None if one.first is None else _step(one.first),
-        one.margin if one.simulated is None else one.simulated,
+        one.cycles,
+        1 + len(others),
         story=tuple(f"wave {line.wave}: {line.text}" for line in one.story),
     )
 

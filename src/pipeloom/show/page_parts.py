@@ -119,7 +119,7 @@ def verdict_data(
                 finding.kind.value,
                 finding.where,
                 finding.why,
-                finding.margin,
+                finding.cycles,
                 finding.trips or 0,
                 finding.instances,
                 place(finding.first),

@@ -47,15 +47,14 @@ def verdict_line(status: Status, command: str = "pipeloom verify") -> Text:
     return text
 
 
-def render_verdict(verdict: Verdict, *, most: int = 6, subtitle: str = "") -> RenderableType:
-    """The whole verdict; of each group of findings the first ``most`` are spelled out."""
+def render_verdict(verdict: Verdict, *, subtitle: str = "") -> RenderableType:
+    """The whole verdict: every defect with its tightest pair, its other pairs in a line each."""
     parts: list[RenderableType] = [_headline(verdict)]
     if subtitle:
         parts.append(Text(subtitle, style="bright_black"))
-    for (status, kind), members in groupby(
-        verdict.findings, key=lambda f: (f.status, f.kind.value)
-    ):
-        parts += [Text(), _group(status, kind, list(members), most)]
+    for status, defects in groupby(verdict.defects(), key=lambda defect: defect[0].status):
+        parts += [Text(), Text(f"{status.title}: {_MEANING[status]}", style=STYLES[status.title])]
+        parts += [_defect(*defect) for defect in defects]
     if verdict.dead_work:
         parts += [Text(), Text(f"dead work: {len(verdict.dead_work)} entries", style="bold")]
         parts += [Text(f"  {item}") for item in verdict.dead_work]
@@ -97,16 +96,16 @@ def _headline(verdict: Verdict) -> Text:
     return text.append(verdict.summary().removeprefix(verdict.status.title))
 
 
-def _group(status: Status, kind: str, findings: list[Finding], most: int) -> Text:
-    text = Text()
-    text.append(f"{status.title} {kind}", style=STYLES[status.title])
-    plural = "" if len(findings) == 1 else "s"
-    text.append(f": {len(findings)} pair{plural} of entries; {_MEANING[status]}")
-    for finding in findings[:most]:
-        text.append(f"\n  {finding.where}{apart(finding)} (trip count {finding.trips})")
-        append_places(text, finding)
-    if len(findings) > most:
-        text.append(f"\n  and {len(findings) - most} more (all of them with --json)")
+def _defect(finding: Finding, *others: Finding) -> Text:
+    title = finding.status.title
+    text = Text(f"{title} {finding.kind.value}", style=STYLES[title])
+    said = f": {finding.where}{apart(finding)} (trip count {finding.trips})"
+    text.append(said, style="default not bold")
+    append_places(text, finding)
+    for other in others:
+        first = "" if other.first is None else f"{other.first.entry} -> "
+        same = f"also {first}{other.second.entry}: {other.where}{apart(other)}"
+        text.append(f"\n    {same}", style="bright_black")
     return text
 
 

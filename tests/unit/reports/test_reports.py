@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from xml.etree import ElementTree as Xml
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from pipeloom.cli.main import main
 from pipeloom.drive.checking import check
@@ -44,6 +46,7 @@ from pipeloom.reports.kernel_report import (
     fingerprinted,
 )
 from pipeloom.reports.sarif import sarif
+from pipeloom.show.verdict_text import render_verdict
 
 EXAMPLES = Path("examples").resolve()
 RACE = ReportedFinding(
@@ -228,8 +231,17 @@ def test_the_page_shows_failing_kernels_first_and_escapes() -> None:
 def test_every_judge_has_the_same_form() -> None:
     found = judge(Source("four_wave", dtype="fp8"))
     verified = of_verify(found.verdict, "four_wave", "gfx950")
-    assert len(verified.findings) == len(found.verdict.findings)
-    assert all(one.margin is not None for one in verified.findings)
+    assert len(verified.findings) == len(found.verdict.defects())
+    assert sum(one.pairs for one in verified.findings) == len(found.verdict.findings)
+    margins = [one.margin for one in verified.findings if one.margin is not None]
+    assert len(margins) == len(verified.findings)
+    assert margins == sorted(margins)
+    # No pair is left out of what the terminal shows.
+    shown = io.StringIO()
+    Console(file=shown, width=400).print(render_verdict(found.verdict))
+    for one in found.verdict.findings:
+        assert one.apart is not None
+        assert shown.getvalue().count(one.apart) >= 1
     assert KernelReport.from_dict(json.loads(json.dumps(verified.to_dict()))) == verified
     place = ScanPlace(0x10, "v_add_u32 v1, v2, v3")
     scanned = KernelScan(

@@ -26,6 +26,7 @@ from pipeloom.judge.check.verdict import (
 from pipeloom.judge.check.workgroups import meetings
 from pipeloom.judge.emulate import CodeKernel, Defect, DefectKind, Effect, check_hazards
 from pipeloom.judge.emulate.ds import UNWRITTEN_LDS
+from pipeloom.judge.happens_before.same_defect import same_defect
 from pipeloom.judge.wait_states import Basis
 
 _FROM_EMULATOR = {
@@ -185,26 +186,10 @@ def defects(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
     Without one barrier every read before it is unordered with every write behind it. Of such pairs
     the one with the least margin speaks for all, and the others stand under it.
     """
-    found, leads = [], dict[tuple[object, ...], int]()
-    members: list[list[CheckFinding]] = []
-    for finding in sorted(findings, key=_rank):
-        if finding.first is None or finding.kind not in KINDS.values():
-            found.append(finding)
-            continue
-        ends = _ends(finding)
-        known = sorted({leads[end] for end in ends if end in leads})
-        if known:
-            into = known[0]
-            for other in known[1:]:
-                members[into] += members[other]
-                members[other] = []
-                leads.update({end: into for end, group in leads.items() if group == other})
-        else:
-            into = len(members)
-            members.append([])
-        members[into].append(finding)
-        leads.update(dict.fromkeys(ends, into))
-    return found + [_lead(sorted(group, key=_rank)) for group in members if group]
+    ranked = sorted(findings, key=_rank)
+    alone = [one for one in ranked if one.first is None or one.kind not in KINDS.values()]
+    pairs = [one for one in ranked if one.first is not None and one.kind in KINDS.values()]
+    return alone + [_lead(sorted(group, key=_rank)) for group in same_defect(pairs, _ends)]
 
 
 def _ends(finding: CheckFinding) -> list[tuple[object, ...]]:

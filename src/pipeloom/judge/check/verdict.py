@@ -211,6 +211,11 @@ class CheckFinding:
         return 0 if self.first is None else 1 + len(self.others)
 
     @property
+    def cycles(self) -> int | None:
+        """The margin that ranks it; None of what is wrong by itself."""
+        return self.margin
+
+    @property
     def apart(self) -> str | None:
         """``unordered, margin 18 cycles in simulation``; None of what is wrong by itself."""
         if self.nominal:

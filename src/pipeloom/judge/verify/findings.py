@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any
 
 from pipeloom.judge.happens_before.nominal_clock import unordered
+from pipeloom.judge.happens_before.same_defect import same_defect
 from pipeloom.notebook import fragment, story
 from pipeloom.plain import to_plain
 from pipeloom.program import Barrier, Fence, Priority, Step, Wait, Work
@@ -27,9 +28,9 @@ class Status(Enum):
     PROVED = "proved"
     """Ordered by waits and barriers alone, for every trip count."""
     TIMING = "timing"
-    """Nothing orders the two accesses, but under the nominal latencies they do not meet."""
+    """Nothing orders the two accesses; in the model they do not meet, another timing lets them."""
     RACE = "race"
-    """The two accesses can meet under the nominal latencies, or the result is always wrong."""
+    """Nothing orders the two accesses and they meet in the model, or the result is always wrong."""
 
     @property
     def exit_code(self) -> int:
@@ -195,6 +196,12 @@ class Finding:
         return () if self.counterexample is None else self.counterexample.steps
 
     @property
+    def cycles(self) -> int | None:
+        """The margin that ranks it: in simulation, or by nominal latencies where nobody simulated
+        it; None of what is wrong by itself."""
+        return self.margin if self.simulated is None else self.simulated
+
+    @property
     def apart(self) -> str | None:
         """``unordered, margin 18 cycles in simulation``; None of what is wrong by itself."""
         return unordered(self.simulated, self.margin)
@@ -212,6 +219,19 @@ class Finding:
         lines.append(f"  second  {self.second}")
         lines.append(f"  why     {self.why}")
         return "\n".join(lines)
+
+
+def _rank(finding: Finding) -> tuple[int, int]:
+    """The worst first, then the least margin; what is wrong by itself has none."""
+    return -finding.status.rank, -(1 << 60) if finding.cycles is None else finding.cycles
+
+
+def _ends(finding: Finding) -> tuple[tuple[object, ...], ...]:
+    """What makes two findings one defect: either step."""
+    kind, second = finding.kind, finding.second.entry
+    if finding.first is None:
+        return ((kind, second, finding.where, finding.why),)
+    return (kind, "first", finding.first.entry), (kind, "second", second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,11 +334,8 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         """For notebooks: the status, how far it reaches, the findings, and the shortest story."""
-        rows = [
-            (f.status.name, f.kind.value, f.where, f.why, "" if f.margin is None else f.margin)
-            for f in self.findings
-        ]
-        columns = ("status", "finding", "where", "why", "cycles apart")
+        rows = [(f.status.name, f.kind.value, f.where, f.why, f.apart or "") for f in self.findings]
+        columns = ("status", "finding", "where", "why", "margin")
         claim = f"{self.claim}; " if self.proved else ""
         text = f"{self.schedule}; {claim}{self.coverage.describe()}"
         html = fragment(self.status.name, text, columns, rows)
@@ -338,6 +355,16 @@ class Verdict:
         """
         return tuple(f for f in self.findings if f.kind is kind)
 
+    def defects(self) -> tuple[tuple[Finding, ...], ...]:
+        """The findings of each defect, the one with the least margin first, the worst defect first.
+
+        Pairs of one kind that share a step are one defect: without one barrier, every read before
+        it is unordered with every write behind it. What is wrong by itself stands alone.
+        """
+        ranked = sorted(self.findings, key=_rank)
+        groups = (tuple(sorted(group, key=_rank)) for group in same_defect(ranked, _ends))
+        return tuple(sorted(groups, key=lambda group: _rank(group[0])))
+
     def shortest(self) -> Finding | None:
         """Of the worst findings, the one with the fewest trips and steps to show it."""
         shown = [f for f in self.findings if f.counterexample is not None]
@@ -353,11 +380,15 @@ class Verdict:
 
     def summary(self) -> str:
         """The verdict in one line."""
+        leads = [group[0].status for group in self.defects()]
         counts = [
             f"{n} {status.name}"
             for status in (Status.RACE, Status.TIMING)
-            if (n := sum(f.status is status for f in self.findings))
+            if (n := leads.count(status))
         ]
+        pairs = sum(f.status is not Status.PROVED for f in self.findings)
+        if pairs > len(leads) - leads.count(Status.PROVED):
+            counts.append(f"{pairs} pairs")
         if n := len(self.of_kind(FindingKind.ENCODING)):
             counts.append(f"{n} wait{'s' if n > 1 else ''} that no counter can hold")
         findings = f" ({', '.join(counts)})" if counts else ""

@@ -15,7 +15,7 @@ function fillVerdict(onExample) {
   byId("verdict-note").textContent = v.coverage;
   host.append(el("p", "", el("b", v.status.toLowerCase().replace(" ", "-"), v.status), " ", v.meaning));
   const rows = v.findings.map((f, n) => findingRow(f, n));
-  const columns = ["finding", "where and why", "first should be over before second begins", ">apart, cycles"];
+  const columns = ["finding", "where and why", "first should be over before second begins", ">margin, cycles"];
   if (rows.length) host.append(el("div", "findings spaced", table(columns, rows.slice(0, FINDINGS_SHOWN))));
   if (rows.length > FINDINGS_SHOWN) {
     const more = el("summary", "", `${rows.length - FINDINGS_SHOWN} more`);
