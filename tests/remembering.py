@@ -16,9 +16,9 @@ import pytest
 from pipeloom.drive import emitting, forms, opening, painting, programs, reporting, simulating
 
 PLACES = (
-    (emitting, "emit_program"),
-    (reporting, "emit_program"),
-    (programs, "emit_program"),
+    (emitting, "emit_any_size"),
+    (reporting, "emit_any_size"),
+    (programs, "emit_any_size"),
     (opening, "synchronize"),
     (forms, "simulate"),
     (painting, "simulate"),

@@ -36,7 +36,8 @@ class DeclaredArrays(DeclaredValues):
 
         Args:
             *arrays: Inputs by name.
-            to: 4 or 16. Loads straight to LDS are no wider.
+            to: 4 or 16, and loads straight to LDS are no wider; or 1 or 2, down to the size of an
+                element, and the array is loaded to registers element by element.
         """
         for name in arrays:
             self._nodes[name] = replace(self._array(name), align=to)

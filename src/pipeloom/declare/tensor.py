@@ -156,6 +156,8 @@ class Tensor:
                 else f'say which: loop.apply("matmul", a, b, over=("{shared[-1]}",))',
                 field="matmul",
             )
+        if len(self.type.dims) == 1 or len(other.type.dims) == 1:  # a vector: no matrix unit
+            return (self * other).sum(*shared)
         return self._loop.apply("matmul", self, other, over=shared)
 
     def __iadd__(self, other: Tensor | float) -> Tensor:

@@ -29,6 +29,8 @@ MATRIX_OPS = (
     MatrixOp(32, 32, 8, "f16", Fact(32, "cycles", _VENDOR, _CALCULATOR), takes=_HALVES),
     MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES, mixes=True),
     MatrixOp(32, 32, 16, "fp8", Fact(32, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES, mixes=True),
+    MatrixOp(16, 16, 32, "i8", Fact(16, "cycles", _VENDOR, _CALCULATOR)),
+    MatrixOp(32, 32, 16, "i8", Fact(32, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(16, 16, 8, "xf32", Fact(16, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(16, 16, 4, "f32", Fact(32, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(32, 32, 2, "f32", Fact(64, "cycles", _VENDOR, _CALCULATOR)),

@@ -44,6 +44,10 @@ MATRIX_OPS = (
     MatrixOp(32, 32, 8, "f16", Fact(32, "cycles", _VENDOR, _LLVM), takes=_HALVES),
     MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _LLVM), takes=_BYTES, mixes=True),
     MatrixOp(32, 32, 16, "fp8", Fact(32, "cycles", _VENDOR, _LLVM), takes=_BYTES, mixes=True),
+    MatrixOp(16, 16, 64, "i8", Fact(16, "cycles", _VENDOR, _LLVM)),
+    MatrixOp(32, 32, 32, "i8", Fact(32, "cycles", _VENDOR, _LLVM)),
+    MatrixOp(16, 16, 4, "f32", Fact(32, "cycles", _VENDOR, _LLVM)),
+    MatrixOp(32, 32, 2, "f32", Fact(64, "cycles", _VENDOR, _LLVM)),
 )
 
 _HALF_B128 = (

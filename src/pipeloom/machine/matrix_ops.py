@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.dtypes import F32, I32, DType
 from pipeloom.machine.facts import Fact
 
 
@@ -91,6 +92,11 @@ OCP's, on any chip (CDNA4 ISA, "F8F6F4")."""
 def f8f6f4_bits(code: int) -> int:
     """Bits of an element by cbsz or blgp; of codes that mean nothing, the most."""
     return F8F6F4[code].bits if code < len(F8F6F4) else 8
+
+
+def summed_in(dtype: DType) -> DType:
+    """What the matrix unit adds up products of a type in."""
+    return I32 if dtype.is_integer else F32
 
 
 def matrix_op_named(name: str, ops: Sequence[MatrixOp]) -> MatrixOp | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
@@ -104,9 +105,10 @@ class _Chooser:
             open_ = [n for n in self.meaning.nodes if self._wants_layout(n)]
             if not open_:
                 break
-            node = max(open_, key=lambda n: (is_loaded(n), len(n.type.dims)))
+            node = max(open_, key=lambda n: (len(n.type.dims), is_loaded(n)))
             shape = self.shares.shape(node.type.dims)
-            self.known[node.name] = lanes(shape, node.type.dtype) if shape else UNIFORM
+            one = prod(shape) == 1
+            self.known[node.name] = UNIFORM if one else lanes(shape, node.type.dtype)
         for node in self.meaning.nodes:
             if node.kind is NodeKind.OP and node.name not in self.products:
                 self._check(node)

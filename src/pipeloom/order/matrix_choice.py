@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DTYPES, E8M0, DType
-from pipeloom.machine.matrix_ops import MatrixOp
+from pipeloom.machine.matrix_ops import MatrixOp, summed_in
 from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.order.shares import Shares, divide
 from pipeloom.program.costs import cost_of
@@ -73,6 +73,15 @@ def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = Fa
                 field=node.name,
             )
     types = first.dtype, second.dtype
+    if node.type.dtype != summed_in(first.dtype):
+        sums = summed_in(first.dtype)
+        raise ConfigError(
+            f"{meaning.name}.{node.name}: products of {first.dtype} are added up in {sums}, and "
+            f"this is {node.type}",
+            hint=f"carry it as {sums}: loop.carry(..., pl.{sums.name.upper()}, ...), and convert the "
+            "sum after the loop",
+            field=node.name,
+        )
     op = _instruction(meaning, node, types, target, large, bool(scales))
     sizes = meaning.domain(node).sizes
     for dim, granule in ((rows, op.m), (columns, op.n), (depth, op.k)):
@@ -151,16 +160,8 @@ def _packs(dtype: DType) -> bool:
 
 
 def _remedy(types: tuple[DType, DType], known: list[MatrixOp], target: Target) -> str:
-    """What to declare instead: the types that instructions take, and which of them together.
-
-    Those of 32 bits are simulated, not written.
-    """
-    takes = {
-        t: op
-        for op in known
-        for t in DTYPES
-        if t.name in op.operands and _packs(t) and t.bits < REGISTER_BYTES * 8
-    }
+    """What to declare instead: the types that instructions take, and which of them together."""
+    takes = {t: op for op in known for t in DTYPES if t.name in op.operands and _packs(t)}
     mixed = ", ".join(t.name for t, op in takes.items() if op.mixes)
     alone = ", ".join(t.name for t, op in takes.items() if not op.mixes)
     pairs = [f"any two of {mixed}"] * bool(mixed) + [f"two of one type out of {alone}"] * bool(

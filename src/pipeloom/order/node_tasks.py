@@ -128,6 +128,13 @@ class _Lowering:
     # --- inputs -----------------------------------------------------------------------------------
 
     def _require_stageable(self, node: Node) -> None:
+        if node.align < REGISTER_BYTES:
+            raise ConfigError(
+                f"{self.meaning.name}: {node.name!r} is staged, and aligned to {node.align} bytes",
+                hint=f"loads to LDS need {REGISTER_BYTES}: pad its rows, or leave .staged() off "
+                f"{node.name!r} and multiply what is computed of it",
+                field=node.name,
+            )
         if not is_loaded(node):
             raise ConfigError(
                 f"{self.meaning.name}: {node.name!r} is computed, and only what is loaded can be "
@@ -199,7 +206,9 @@ class _Lowering:
         if op is not None and dict(layout.numbers).keys() & {"axis", "permuted"} == {"axis"}:
             across = self._across(dtype)
             count, width = count * width // across, across
-        singly = width * 8 == dtype.bits < 8 * REGISTER_BYTES and node.name in self.staged
+        if node.align < REGISTER_BYTES and dtype.bits < 8 * REGISTER_BYTES:
+            count, width = per_lane(layout, shape), max(dtype.bits // 8, 1)
+        singly = width * 8 == dtype.bits < 8 * REGISTER_BYTES
         for piece in self.shares.pieces(dims):
             name = f"{node.name}{piece_name(piece)}"
             boxes = self.shares.boxes(dims, piece)

@@ -101,7 +101,10 @@ def _project_lanes(
             else None
         )
     inner = prod(sizes[d] for d in real[real.index(gone[-1]) + 1 :])
-    if spread == 1 and inner % (WAVE_LANES * vector) == 0:
+    whole = inner % (WAVE_LANES * vector) == 0
+    # Where the first ones are gone, lanes begin again with each row: several hold an element.
+    again = real[: len(gone)] == gone and inner % vector == 0 and WAVE_LANES * vector % inner == 0
+    if spread == 1 and (whole or again):
         return Layout("lanes", (("vector", vector),))
     return None
 

@@ -36,10 +36,13 @@ def evaluate(
     """
     sizes = array_sizes(meaning, arrays)
     meaning.check_sizes(sizes)
-    trips = -(-sizes[meaning.over] // _step(meaning)) if meaning.over in sizes else 0
+    trips = -(-sizes.get(meaning.over, 0) // _step(meaning))
+    tiles = meaning.tile  # of dimensions that only outputs have, one tile is all there is
     outputs = {
-        node.name: np.zeros([sizes[d] for d in node.dims], np.float32) for node in meaning.outputs
+        node.name: np.zeros([sizes.get(d, tiles.get(d, 1)) for d in node.dims], np.float32)
+        for node in meaning.outputs
     }
+    sizes = {**tiles, **sizes}
     for index in product(*(range(sizes[d]) for d in meaning.batch)):
         batch = dict(zip(meaning.batch, index, strict=True))
         given = {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.inputs}

@@ -237,8 +237,9 @@ MATRIX_OPCODES = """
 v_mfma_f32_16x16x{16|32}_{bf16|f16} v_mfma_f32_32x32x{8|16}_{bf16|f16}
 v_mfma_f32_{16x16x32|32x32x16}_{fp8|bf8}_{fp8|bf8}
 v_mfma_{|scale_}f32_{16x16x128|32x32x64}_f8f6f4
+v_mfma_i32_{16x16x32|16x16x64|32x32x16|32x32x32}_i8 v_mfma_f32_{16x16x4|32x32x2}_f32
 """
-_ELEMENT_BITS = {"bf16": 16, "f16": 16, "fp8": 8, "bf8": 8, "f8f6f4": 8}
+_ELEMENT_BITS = {"bf16": 16, "f16": 16, "fp8": 8, "bf8": 8, "f8f6f4": 8, "i8": 8, "f32": 32}
 NARROW = "fp4"
 """Behind the name of an f8f6f4 instruction: its form for 4-bit elements, of half the registers and
 passes."""

@@ -172,7 +172,8 @@ class Launch:
             raise EmitError(
                 f"{argument} is {elements} elements of {bits} bits: rows are not "
                 f"{self.pitches[name]}-byte aligned",
-                hint="pad rows",
+                hint="pad rows, or declare what they are aligned to: "
+                f"loop.align({name!r}, to={max(bits // 8, 1)})",
                 field=argument,
             )
 

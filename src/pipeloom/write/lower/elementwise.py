@@ -172,7 +172,7 @@ def _plan(
             )
     chunks = [jobs[at : at + tile.pack] for at in range(0, len(jobs), tile.pack)]
     for chunk in chunks:
-        if [slot % tile.pack for slot, _ in chunk] != list(range(tile.pack)):
+        if [slot % tile.pack for slot, _ in chunk] != list(range(min(tile.pack, tile.slots))):
             raise EmitError(
                 f"{work.label} writes a part of a register of {tile.resource.name}",
                 hint="cut tiles where whole registers end",

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import FP4, DType
-from pipeloom.machine.matrix_ops import F8F6F4, MatrixOp
+from pipeloom.machine.matrix_ops import F8F6F4, MatrixOp, summed_in
 from pipeloom.program import Access, Work
 from pipeloom.program.tiles import Box, Range
 from pipeloom.write.code import Code
@@ -30,6 +30,8 @@ NAMES = {
     "fp8_fnuz": "fp8",
     "bf8_fnuz": "bf8",
     "fp4": "fp4",
+    "i8": "i8",
+    "f32": "f32",
 }
 """Element type -> what the assembler calls it in the names of matrix instructions."""
 FORMATS = {narrow.dtype: code for code, narrow in enumerate(F8F6F4)}
@@ -283,21 +285,22 @@ def _instruction(
         or left.run_bytes != right.run_bytes
         or len(sides) != 1
         or len(depths) != 1
-        or result.resource.type.dtype.name != "f32"
+        or result.resource.type.dtype != summed_in(dtypes[0])
     ):
         takes = sorted(t for t in NAMES if any(op.multiplies(t) for op in target.matrix_ops))
         raise EmitError(
             f"{work.label} multiplies {types[0]} by {types[1]} to "
             f"{result.resource.type.dtype}, which {target.arch} has no matrix instruction for",
             hint=f"operands out of {', '.join(takes)}, 8-bit ones with each other and others with "
-            "their own type, in one order of K, summed in f32",
+            "their own type, in one order of K, summed in f32, or in i32 if they are i8",
             field=work.label,
         )
     side, depth = sides.pop(), depths.pop()
     # The instruction takes the operand of the result's columns first.
     second, first = names
     for op in known:
-        stem = f"v_mfma_{'scale_' if scaled else ''}f32_{op.m}x{op.n}x{op.k}"
+        sums = summed_in(dtypes[0])
+        stem = f"v_mfma_{'scale_' if scaled else ''}{sums}_{op.m}x{op.n}x{op.k}"
         if (op.m, op.n, op.k) != (side, side, depth):
             continue
         if f"{stem}_f8f6f4" in OPCODES and first in FORMATS:

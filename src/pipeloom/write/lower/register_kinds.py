@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pipeloom.program import Program, Space
+from pipeloom.program import Node, Program, Space
 from pipeloom.program.nodes import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.lower.across_reads import read_across
+from pipeloom.write.lower.register_tiles import WORD
 
 
 def accumulators(program: Program) -> set[str]:
@@ -26,7 +27,8 @@ def accumulators(program: Program) -> set[str]:
 def loaded_singly(program: Program) -> set[str]:
     """What is loaded element by element, each to a register of its own.
 
-    Of memory, 16-bit tiles that lie like matrix results, or are wanted after the loop: runs are
+    Of memory, arrays that are aligned to less than a word, tiles of which a lane has less than one,
+    16-bit tiles that lie like matrix results, or are wanted after the loop: runs are
     short, and rows of any length and alignment are wanted beside results; and what is stored as it
     was loaded, where alignment is what is changed. Of LDS, what is read
     across its rows where the chip has no transposed read. (Loads to a half of a register clear the
@@ -38,20 +40,24 @@ def loaded_singly(program: Program) -> set[str]:
     after = {n.name for n in meaning.inputs if n.region is When.AFTER}
     after |= {name for n in meaning.outputs for name in n.uses}
     from_memory, at_end, from_lds = set(), set(), set()
+    sources: dict[str, Node] = {}
     for _, _, work in program.works():
         if work.is_copy:
             into = {access.resource for access in work.writes}
             if work.reads[0].resource in memory:
                 from_memory |= into
+                sources |= dict.fromkeys(into, meaning[work.reads[0].resource])
                 at_end |= into if work.reads[0].resource in after else set()
             else:
                 from_lds |= into
-    found = set()
+    found = {name for name, a in sources.items() if a.align < WORD and a.type.dtype.bits < 8 * WORD}
     for resource in program.resources:
         name, layout, bits = resource.name, resource.layout, resource.type.dtype.bits
         if layout is None or resource.space is not Space.REGISTER:
             continue
         if bits < 32 and name in (from_memory if layout.kind == "accumulator" else at_end):
+            found.add(name)
+        if layout.kind == "lanes" and name in from_memory and layout["vector"] * bits < 8 * WORD:
             found.add(name)
         if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
             found |= set() if read_across(program.target, bits) else {name}

@@ -36,7 +36,8 @@ def plan_start(context: Context, group: Group, resource: Resource) -> Iterator[W
             hint="store a start value with a step of its own",
             field=resource.name,
         )
-    bits = float_bits(float(resource.start or 0.0))
+    start = float(resource.start or 0.0)
+    bits = int(start) & 0xFFFFFFFF if resource.type.dtype.is_integer else float_bits(start)
     check_start(resource)
     for copy in range(resource.copies):
         place = place_name(resource.name, copy)

@@ -70,7 +70,7 @@ class _Store:
         self.count = len(runs[0])
         if self.single or any(len(run) != self.count for run in runs):
             runs, self.count = [[slot] for slot in slots], 1
-        if self.packed and self.count % self.tile.pack:
+        if self.packed and self.count % self.tile.pack and self.count > 1:
             raise EmitError(
                 f"{work.label} stores single elements of packed {self.dtype} registers",
                 hint="choose a layout in which neighbours of a lane fill a register",
@@ -256,6 +256,7 @@ class _Store:
     ) -> None:
         frame = self.context.frame
         words = self._words(code, run, ring)
+        first = run.slot % self.tile.pack
         work = frame[self._work].part(0)
         buffer = frame[f"buffer {self.array.name}"]
         for element in range(1 if together else self.count):
@@ -263,7 +264,8 @@ class _Store:
             data, name = words, WORDS.get(words.count, "")
             size = self.array.element * (self.count if together else 1)
             if size < WORD:
-                data, name = self._piece(code, words, element * self.array.element, size, ring)
+                at = (first + element) * self.array.element
+                data, name = self._piece(code, words, at, size, ring)
             elif not together:
                 data = words.part(element)
                 name = WORDS[1]

@@ -218,7 +218,8 @@ class Operands:
         value = made[0]
         if self._tile.pack > 1:
             value = place if place.bank is Bank.VECTOR else made[0]
-            pack(code, self._context.target, self._dtype, value, made, self._conversion)
+            whole = [*made, *[made[-1]] * (self._tile.pack - len(made))]
+            pack(code, self._context.target, self._dtype, value, whole, self._conversion)
         if place.bank is Bank.ACCUMULATOR:
             code("v_accvgpr_write_b32", place, value)
         elif place.bank is Bank.SCALAR:

@@ -1,0 +1,197 @@
+"""Carried values: scans, running statistics, states that start from a tile, linear attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pipeloom as pl
+from tests.declarations.cases import Array, listed, right
+
+ROWS = {"r": 7, "n": 100}
+
+
+def started(name: str) -> tuple[pl.Loop, pl.Tensor]:
+    loop = pl.Loop(name, over="r")
+    return loop, loop.stream("X", pl.F32, r=1, n=64)
+
+
+@right(lambda X: np.cumsum(X, 0), ROWS)
+def running_sum() -> pl.Loop:
+    loop, x = started("cumsum")
+    total = loop.carry("total", r=1, n=64)
+    total = total.becomes(total + x)
+    loop.store("out", total)
+    return loop
+
+
+@right(lambda X: np.maximum.accumulate(X, 0), ROWS)
+def running_maximum() -> pl.Loop:
+    loop, x = started("cummax")
+    top = loop.carry("top", start=-np.inf, r=1, n=64)
+    top = top.becomes(pl.maximum(top, x))
+    loop.store("out", top)
+    return loop
+
+
+def averaged(X: Array, decay: float) -> Any:
+    state, found = np.zeros(X.shape[1]), []
+    for row in X:
+        state = decay * state + (1 - decay) * row
+        found.append(state)
+    return np.array(found)
+
+
+@right(averaged, ROWS, scalars={"decay": 0.9})
+def exponential_average_per_step() -> pl.Loop:
+    loop, x = started("ema")
+    decay = loop.scalar("decay", pl.F32)
+    state = loop.carry("state", r=1, n=64)
+    state = state.becomes(decay * state + (1.0 - decay) * x)
+    loop.store("out", state)
+    return loop
+
+
+@right(lambda X, S: S + X.sum(0), ROWS)
+def sum_that_starts_from_a_tile() -> pl.Loop:
+    loop, x = started("from_tile")
+    total = loop.carry("total", start=loop.resident("S", pl.F32, n=64), n=64)
+    total += x.sum("r")
+    loop.store("out", total)
+    return loop
+
+
+@right(lambda A, B, C0: C0 + A @ B.T, {"m": 20, "n": 37, "k": 64})
+def product_that_starts_from_a_tile() -> pl.Loop:
+    loop = pl.Loop("accumulate", over="k")
+    a, b = loop.stream("A", pl.BF16, m=32, k=32), loop.stream("B", pl.BF16, n=32, k=32)
+    c = loop.carry("C", start=loop.resident("C0", pl.F32, m=32, n=32), m=32, n=32)
+    c += a.staged() @ b.staged()
+    loop.store("out", c)
+    return loop
+
+
+@right(lambda X, m0: np.maximum(m0, X.max(0)), ROWS)
+def maximum_that_starts_from_a_computed_tile() -> pl.Loop:
+    loop, x = started("from_computed")
+    first = loop.resident("m0", pl.BF16, n=64)
+    top = loop.carry("top", start=first * 1.0, n=64)
+    top = top.becomes(pl.maximum(top, x.max("r")))
+    loop.store("out", top)
+    return loop
+
+
+def two_moments(X: Array) -> Any:
+    return {"mean": X.mean(0), "var": (X**2).mean(0) - X.mean(0) ** 2}
+
+
+@right(two_moments, ROWS, near=2.0**-10)
+def mean_and_variance_in_one_pass() -> pl.Loop:
+    loop, x = started("moments")
+    s1, s2 = loop.carry("s1", n=64), loop.carry("s2", n=64)
+    s1 += x.sum("r")
+    s2 += (x**2).sum("r")
+    mean = s1 / loop.size("r")
+    loop.store("mean", mean)
+    loop.store("var", s2 / loop.size("r") - mean**2)
+    return loop
+
+
+def scaled_twice(A: Array, B: Array) -> Any:
+    return {"out": A @ B.T, "rows": A.sum(1), "columns": B.sum(1)}
+
+
+@right(scaled_twice, {"m": 20, "n": 32, "k": 64}, {"m": 32, "n": 21, "k": 96})
+def carries_of_three_shapes() -> pl.Loop:
+    loop = pl.Loop("three", over="k")
+    a = loop.stream("A", pl.BF16, m=32, k=32).staged()
+    b = loop.stream("B", pl.BF16, n=32, k=32).staged()
+    c, rows, columns = (
+        loop.carry("C", m=32, n=32),
+        loop.carry("rows_", m=32),
+        loop.carry("columns_", n=32),
+    )
+    c += a @ b
+    rows += a.sum("k")
+    columns += b.sum("k")
+    loop.store("out", c)
+    loop.store("rows", rows)
+    loop.store("columns", columns)
+    return loop
+
+
+@right(lambda K, V: K.T @ V, {"t": 64, "d": 32, "v": 32}, {"t": 45, "d": 32, "v": 32})
+def state_of_linear_attention() -> pl.Loop:
+    loop = pl.Loop("state", over="t")
+    k, v = loop.stream("K", pl.BF16, t=32, d=32), loop.stream("V", pl.BF16, t=32, v=32)
+    s = loop.carry("S", d=32, v=32)
+    s += k.staged().T @ v.staged()
+    loop.store("out", s)
+    return loop
+
+
+def chunkwise(Q: Array, K: Array, V: Array) -> Any:
+    return np.tril(Q @ K.T) @ V
+
+
+@right(chunkwise, {"t": 64, "d": 32, "v": 32}, {"t": 45, "d": 32, "v": 32}, near=2.0**-5)
+def linear_attention_by_chunks() -> pl.Loop:
+    loop = pl.Loop("linear", over="t")
+    q = loop.stream("Q", pl.BF16, t=32, d=32)
+    k = loop.stream("K", pl.BF16, t=32, d=32, alias="s")
+    v = loop.stream("V", pl.BF16, t=32, v=32)
+    state = loop.carry("S", d=32, v=32)
+    scores = pl.where(loop.index("t", 32) >= loop.index("s", 32), q @ k, 0.0)
+    out = scores.to(pl.BF16) @ v.staged() + q @ state.to(pl.BF16)
+    state += k.staged().T @ v.staged()
+    loop.store("out", out.to(pl.BF16))
+    return loop
+
+
+def every_chunk(X: Array) -> Any:
+    padded = np.pad(X, [(0, -len(X) % 4), (0, 0)])
+    return padded.reshape(-1, 4, X.shape[1]).sum(1)
+
+
+@right(lambda X: X - np.concatenate([np.zeros((1, X.shape[1])), X[:-1]]), ROWS)
+def differences_of_neighbours() -> pl.Loop:
+    loop, x = started("diff")
+    last = loop.carry("last", r=1, n=64)
+    loop.store("out", x - last)
+    last = last.becomes(x)
+    return loop
+
+
+def counted(X: Array) -> Any:
+    return np.where(X > 0.5, 1, 0).sum(0)
+
+
+@right(counted, ROWS)
+def count_of_what_is_above() -> pl.Loop:
+    loop, x = started("count")
+    n = loop.carry("count", n=64)
+    n += pl.where(x > 0.5, 1.0, 0.0).sum("r")
+    loop.store("out", n.to(pl.I32))
+    return loop
+
+
+def kept_where_larger(X: Array) -> Any:
+    top = np.zeros(X.shape[1])
+    for row in X:
+        top = np.where(row > top + 0.5, row, top)
+    return top
+
+
+@right(kept_where_larger, ROWS)
+def carried_under_a_condition() -> pl.Loop:
+    loop, x = started("when")
+    top = loop.carry("top", n=64)
+    new = x.sum("r")
+    with loop.when(new > top + 0.5):
+        top = top.becomes(new * 1.0)
+    loop.store("out", top)
+    return loop
+
+
+CASES = listed(globals())

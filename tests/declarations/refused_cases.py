@@ -1,0 +1,81 @@
+"""What no kernel computes: each is refused when declared or pipelined, and the remedy is said."""
+
+from __future__ import annotations
+
+import pipeloom as pl
+from tests.declarations.cases import listed, refused
+
+
+def stream(name: str, **dims: int) -> tuple[pl.Loop, pl.Tensor]:
+    loop = pl.Loop(name, over="r")
+    return loop, loop.stream("X", pl.F32, **dims)
+
+
+@refused
+def a_python_condition() -> pl.Loop:
+    loop, x = stream("if", r=1, n=64)
+    loop.store("out", x if x > 0 else -x)
+    return loop
+
+
+@refused
+def an_element_by_number() -> pl.Loop:
+    loop, x = stream("index", r=1, n=64)
+    loop.store("out", x[0])
+    return loop
+
+
+@refused
+def a_value_that_is_overwritten() -> pl.Loop:
+    loop, x = stream("overwritten", r=1, n=64)
+    loop.store("out", x.sum("r"))
+    return loop
+
+
+@refused
+def operands_of_other_sizes() -> pl.Loop:
+    loop, x = stream("sizes", r=1, n=64)
+    loop.store("out", x + loop.resident("w", pl.F32, n=32))
+    return loop
+
+
+@refused
+def products_of_two_types() -> pl.Loop:
+    loop = pl.Loop("mixed", over="k")
+    a, b = loop.stream("A", pl.BF16, m=32, k=32), loop.stream("B", pl.FP16, n=32, k=32)
+    c = loop.carry("C", m=32, n=32)
+    c += a.staged() @ b.staged()
+    loop.store("out", c)
+    return loop
+
+
+@refused
+def a_product_of_three_dimensions() -> pl.Loop:
+    loop = pl.Loop("three", over="k")
+    a = loop.stream("A", pl.BF16, h=2, m=32, k=32)
+    b = loop.stream("B", pl.BF16, n=32, k=32)
+    c = loop.carry("C", h=2, m=32, n=32)
+    c += a @ b
+    loop.store("out", c)
+    return loop
+
+
+@refused
+def a_tile_larger_than_the_registers() -> pl.Loop:
+    loop = pl.Loop("large", over="k")
+    a, b = loop.stream("A", pl.BF16, m=512, k=32), loop.stream("B", pl.BF16, n=512, k=32)
+    c = loop.carry("C", m=512, n=512)
+    c += a.staged() @ b.staged()
+    loop.store("out", c)
+    return loop
+
+
+@refused
+def a_type_without_bytes() -> pl.Loop:
+    loop = pl.Loop("doubles", over="r")
+    x = loop.stream("X", "f64", r=1, n=64)
+    loop.store("out", x * 2.0)
+    return loop
+
+
+CASES = listed(globals())
