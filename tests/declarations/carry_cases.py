@@ -131,29 +131,6 @@ def state_of_linear_attention() -> pl.Loop:
     return loop
 
 
-def chunkwise(Q: Array, K: Array, V: Array) -> Any:
-    return np.tril(Q @ K.T) @ V
-
-
-@right(chunkwise, {"t": 64, "d": 32, "v": 32}, {"t": 45, "d": 32, "v": 32}, near=2.0**-5)
-def linear_attention_by_chunks() -> pl.Loop:
-    loop = pl.Loop("linear", over="t")
-    q = loop.stream("Q", pl.BF16, t=32, d=32)
-    k = loop.stream("K", pl.BF16, t=32, d=32, alias="s")
-    v = loop.stream("V", pl.BF16, t=32, v=32)
-    state = loop.carry("S", d=32, v=32)
-    scores = pl.where(loop.index("t", 32) >= loop.index("s", 32), q @ k, 0.0)
-    out = scores.to(pl.BF16) @ v.staged() + q @ state.to(pl.BF16)
-    state += k.staged().T @ v.staged()
-    loop.store("out", out.to(pl.BF16))
-    return loop
-
-
-def every_chunk(X: Array) -> Any:
-    padded = np.pad(X, [(0, -len(X) % 4), (0, 0)])
-    return padded.reshape(-1, 4, X.shape[1]).sum(1)
-
-
 @right(lambda X: X - np.concatenate([np.zeros((1, X.shape[1])), X[:-1]]), ROWS)
 def differences_of_neighbours() -> pl.Loop:
     loop, x = started("diff")

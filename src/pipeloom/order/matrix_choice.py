@@ -78,8 +78,8 @@ def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = Fa
         raise ConfigError(
             f"{meaning.name}.{node.name}: products of {first.dtype} are added up in {sums}, and "
             f"this is {node.type}",
-            hint=f"carry it as {sums}: loop.carry(..., pl.{sums.name.upper()}, ...), and convert the "
-            "sum after the loop",
+            hint=f"carry it as {sums}, loop.carry(..., pl.{sums.name.upper()}, ...), and convert "
+            "the sum after the loop",
             field=node.name,
         )
     op = _instruction(meaning, node, types, target, large, bool(scales))
