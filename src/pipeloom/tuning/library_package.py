@@ -60,7 +60,7 @@ def python_package(name: str = USUAL_NAME, *, ops: bool = False) -> dict[str, st
     device = sorted(one.name for one in (here / "device").iterdir() if one.name.endswith(".py"))
     copied = ["errors.py", "tuning/binding.py", *(f"device/{name}" for name in device)]
     found = {file: (here / file).read_text(encoding="utf-8") for file in copied}
-    found["tuning/__init__.py"] = ""
+    found["tuning/__init__.py"] = '"""What calls the kernels."""\n'
     found["__init__.py"] = _INIT
     if ops:
         found["ops.py"] = _OPS.format(name=name)

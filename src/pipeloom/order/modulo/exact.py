@@ -157,9 +157,10 @@ class ModuloModel:
 def run_interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, effort: Effort) -> Any:
     """``solver.solve`` in a thread of its own, so that Ctrl-C reaches us and ends it early.
 
-    Returns only when the solver has: its thread must not outlive the call. The wait is for an
-    event of our own; ``Thread.join`` takes an interrupted thread for a dead one before 3.12. A stop
-    is repeated, as the solver forgets one that comes before it has begun.
+    Returns, or raises what another signal or ``tick`` raised, only when the solver has ended: its
+    threads would abort a process that ends before them. The wait is for an event of our own;
+    ``Thread.join`` takes an interrupted thread for a dead one before 3.12. A stop is repeated, as
+    the solver forgets one that comes before it has begun.
     """
     outcome: list[Any] = []
     failure: list[BaseException] = []
@@ -176,13 +177,15 @@ def run_interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, effort
     threading.Thread(target=work, daemon=True).start()
     while not done.is_set():
         try:
-            if effort.interrupted:
+            if effort.interrupted or failure:
                 solver.stop_search()
                 done.wait(STOP_POLL_SECONDS)
             elif not done.wait(INTERRUPT_POLL_SECONDS) and effort.tick is not None:
                 effort.tick()
         except KeyboardInterrupt:
             effort.interrupted = True
+        except BaseException as error:
+            failure.append(error)
     if failure:
         raise failure[0]
     return outcome[0]

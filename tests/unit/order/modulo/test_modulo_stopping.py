@@ -6,9 +6,11 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from pipeloom.drive.loops import GemmTileSpec
 from pipeloom.order.modulo import Objective, SolveStatus, check_modulo, solve_modulo
 from pipeloom.order.modulo.core import Hold
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
+from pipeloom.order.modulo.exact import run_interruptible
 from pipeloom.order.modulo.reservations import ReservationTable, first_free, last_free
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
@@ -181,3 +184,32 @@ def test_first_and_last_free() -> None:
             free = [at for at in range(low, high + 1) if slots >> (at % ii) & 1]
             assert first_free(slots, low, high, ii) == (free[0] if free else None)
             assert last_free(slots, low, high, ii) == (free[-1] if free else None)
+
+
+class _Endless:
+    """A solver that ends when it is told to, and notes when it has."""
+
+    def __init__(self) -> None:
+        self.told, self.ended = threading.Event(), False
+
+    def solve(self, model: object) -> str:
+        assert self.told.wait(30)
+        self.ended = True
+        return "stopped"
+
+    def stop_search(self) -> None:
+        self.told.set()
+
+
+@pytest.mark.parametrize("end", [SystemExit(143), KeyError("a fault of ours")], ids=repr)
+def test_whatever_ends_the_wait_ends_the_solver_first(end: BaseException) -> None:
+    """SIGTERM is a SystemExit; threads of CP-SAT that outlive the interpreter abort it."""
+
+    def tick() -> None:
+        raise end
+
+    solver: Any = _Endless()
+    with pytest.raises(type(end)) as raised:
+        run_interruptible(solver, solver, Effort(None, 1, 0, tick=tick))
+    assert raised.value is end
+    assert solver.ended
