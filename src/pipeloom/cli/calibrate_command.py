@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.calibrate.probes import PROBES
+from pipeloom.cli.bars import bar
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import check_ending, print_json
-from pipeloom.cli.usage import UsageError
+from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.calibrating import Calibrated, CalibrateJob, calibrate_job, read_measured
+from pipeloom.drive.probing import CollectJob, collect
 from pipeloom.files import write_file
 from pipeloom.machine.chips import ANY_CHIP, target_for
+from pipeloom.plain import to_plain
 
 USAGE = CommandUsage(
     "Refit the constants of the performance model to measurements, say which of them the data "
@@ -32,21 +35,31 @@ USAGE = CommandUsage(
             "list the loops that determine most constants, and which of them the files have "
             "already; nothing is run",
         ),
+        option(
+            "--collect RESULTS.json",
+            "run these loops on a GPU, through HIP, and write what they took; a file that has some "
+            "of them already is completed",
+        ),
+        option("--device N", "with --collect: the GPU's number (default 0)", type=at_least(0)),
         JSON,
     ),
     examples=(
         "pipeloom calibrate --probes",
-        "pipeloom calibrate results.json -o mine.toml",
+        "pipeloom calibrate --collect results.json && pipeloom calibrate results.json -o mine.toml",
     ),
 )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Refit and write, or list what to measure."""
+    if arguments.device is not None and arguments.collect is None:
+        raise UsageError("--device needs --collect")
+    if arguments.collect is not None:
+        return _collect(arguments)
     if arguments.probes:
         return _list(arguments)
     if not arguments.measurements:
-        raise UsageError("give measurements, or --probes for what to measure")
+        raise UsageError("give measurements, --collect to make them, or --probes to see which")
     arch = arguments.arch or ANY_CHIP
     found = calibrate_job(CalibrateJob(tuple(arguments.measurements), arch, arguments.name))
     if arguments.output is not None:
@@ -78,6 +91,25 @@ def _print(found: Calibrated) -> None:
         print(f"not determined: {', '.join(open_)}")
 
 
+def _collect(arguments: argparse.Namespace) -> int:
+    """Run what the file lacks."""
+    if arguments.measurements or arguments.probes or arguments.output is not None:
+        raise UsageError("--collect only measures: calibrate its file afterwards")
+    check_folder(arguments.collect)
+    job = CollectJob(arguments.collect, arguments.device or 0)
+    with bar(arguments, "measuring", len(job.probes)) as tell:
+        found = collect(job, lambda name, number: tell(name, number, len(job.probes)))
+    if arguments.json:
+        data = {"arch": found.arch, "measured": list(found.measured), "output": arguments.collect}
+        print_json({**data, "loops": [to_plain(one) for one in found.loops]})
+        return 0
+    for loop in found.loops:
+        if loop.id in found.measured:
+            print(f"{loop.id:15} {loop.measured:>8g} cycles of a trip, within {loop.error:.0%}")
+    print(f"{arguments.collect} has {len(found.loops)} loops, {len(found.measured)} of them new")
+    return 0
+
+
 def _list(arguments: argparse.Namespace) -> int:
     arch = target_for(arguments.arch or ANY_CHIP)
     have = {loop.id: loop for name in arguments.measurements for loop in read_measured(name, arch)}
@@ -94,8 +126,10 @@ def _list(arguments: argparse.Namespace) -> int:
         for probe in PROBES
     ]
     if arguments.json:
-        print_json({"arch": arch.arch, "probes": rows})
+        print_json({"arch": arch.arch, "seconds": CollectJob("").seconds(arch), "probes": rows})
         return 0
+    seconds = CollectJob("").seconds(arch)
+    print(f"--collect runs these in {seconds:.2g} s of the GPU, by the model:")
     for row in rows:
         measured = "to be measured" if row["measured"] is None else f"{row['measured']:g} measured"
         print(f"{row['id']:15} {row['stream']:24} {row['modelled']:>8g} modelled, {measured}")
