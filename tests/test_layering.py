@@ -306,6 +306,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.code_objects",
         "drive.kernel_files",
         "drive.limiting",
+        "launch_families",
         "drive.timing_files",
         "drive.trial",
         "drive.pipeline",
@@ -395,6 +396,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.check",
         "judge.wait_states",
     ),
+    "launch_families": ("errors", "checks", "files", "judge.emulate", "machine_code"),
     "machine.chip_file": ("errors", "files", "plain", "machine"),
     "calibrate": ("errors", "files", "plain", "machine", "judge.simulate"),
     "thread_trace": (

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from pipeloom.cli.bars import bar
 from pipeloom.cli.gate_options import GATE, conclude, gate_of
-from pipeloom.cli.launch_options import SIZES, sizes_of
+from pipeloom.cli.launch_options import FAMILY, SIZES, sizes_of
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
-from pipeloom.cli.usage import UsageError, at_least, check_folder, positive
+from pipeloom.cli.usage import WRONG_RESULT, UsageError, at_least, check_folder, positive
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.checking_many import CheckJob, check_many, kernel_files, launch_beside
 from pipeloom.drive.correcting import Corrected, check_path, correct
 from pipeloom.drive.kernel_files import KernelFile, open_kernel
+from pipeloom.drive.launch_drafts import draft_launch
 from pipeloom.drive.referencing import SEEDS as COMPARED
 from pipeloom.drive.referencing import ReferenceResult, compare_with
 from pipeloom.drive.store import Store
@@ -39,9 +40,6 @@ SIMULATED = 120_000
 MOST_SECONDS, MOST_MEGABYTES = 600, 8192
 """Processor time and memory that one kernel may take unless told otherwise."""
 
-WRONG = 5
-"""The exit code of a kernel that is ordered and computes something else, as ``run`` has it."""
-
 USAGE = CommandUsage(
     "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
     "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
@@ -58,6 +56,7 @@ USAGE = CommandUsage(
         option("--kernel NAME", "which, where the file holds several"),
         option("--launch LAUNCH.json", "grid, block and arguments, see --template"),
         SIZES,
+        FAMILY,
         option(
             "--template LAUNCH.json",
             "write a launch file from the kernel's metadata (default: to the terminal), to be "
@@ -131,6 +130,7 @@ USAGE = CommandUsage(
     ),
     examples=(
         "pipeloom check k.hsaco --template launch.json",
+        "pipeloom check aiter_gemm.co --sizes M=256,N=256,K=512",
         "pipeloom check k.hsaco --launch launch.json --fix fixed.s",
         "pipeloom check k.hsaco --launch launch.json --reference my.py:f",
         "pipeloom check dump/DIGEST/k.amdgcn --launch launch.json --override mine",
@@ -139,7 +139,7 @@ USAGE = CommandUsage(
     codes={
         3: "TIMING",
         4: "RACE, or wrong in every run",
-        WRONG: "ordered, but not what --reference computes",
+        WRONG_RESULT: "ordered, but not what --reference computes",
         6: "NOT JUDGED",
     },
 )
@@ -158,8 +158,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.override is not None:
         dump_digest(arguments.file)
     if arguments.template is not None:
-        file = open_kernel(arguments.file, arguments.kernel)
-        text = template(file.kernel).text()
+        text = _template(arguments)
         if arguments.template == "-":
             sys.stdout.write(text)
         else:
@@ -168,11 +167,13 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.launch is None and Path(launch_beside(arguments.file)).is_file():
         arguments.launch = launch_beside(arguments.file)
-    if arguments.launch is None:
+    if arguments.launch is None and not arguments.sizes:
         _check_kernel_file(arguments.file)
-        raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
-    launch = load_launch(arguments.launch, sizes_of(arguments))
-    file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
+        raise UsageError(
+            "--launch LAUNCH.json is needed; --template writes one to fill in, and of kernels of "
+            "known families --sizes is enough"
+        )
+    file, launch = _opened(arguments)
     compared = _compared(arguments, file, launch)
     checked = _checked(arguments, file, launch)
     _show(arguments, checked, compared)
@@ -180,8 +181,27 @@ def run(arguments: argparse.Namespace) -> int:
     if compared is not None and not compared.agrees:
         ordered = checked.verdict.status is CheckStatus.PROVED
         report = with_wrong_result(report, f"{compared.summary(ordered)}; {compared.lines()[0]}")
-        code = code or WRONG
+        code = code or WRONG_RESULT
     return conclude(arguments, gate, (report,), code)
+
+
+def _template(arguments: argparse.Namespace) -> str:
+    """A launch file to be filled in; drafted where sizes or a family are given."""
+    file = open_kernel(arguments.file, arguments.kernel)
+    if arguments.sizes or arguments.family is not None:
+        return draft_launch(file, sizes_of(arguments), family=arguments.family).text()
+    return template(file.kernel).text()
+
+
+def _opened(arguments: argparse.Namespace) -> tuple[KernelFile, LaunchSpec]:
+    """The kernel and its launch: that of a file, or one drafted for the sizes."""
+    if arguments.launch is None:
+        file = open_kernel(arguments.file, arguments.kernel)
+        return file, draft_launch(file, sizes_of(arguments), family=arguments.family).launch()
+    if arguments.family is not None:
+        raise UsageError("--family is for a launch that is drafted, not for --launch")
+    launch = load_launch(arguments.launch, sizes_of(arguments))
+    return open_kernel(arguments.file, arguments.kernel or launch.kernel or None), launch
 
 
 def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:

@@ -53,6 +53,7 @@ COMMANDS = (
     Command("graph", "edges, ASAP/ALAP/slack and the critical path of the body", "graph"),
     Command("verify", "prove that a schedule cannot race, or show how it does", "verify"),
     Command("check", "judge a kernel that others wrote: a code object or assembly", "check"),
+    Command("launch-file", "how a kernel is launched, from its metadata and sizes", "launch_file"),
     Command("record", "the launches of a program that runs, as launch files", "record"),
     Command("scan", "look for hazards in whole libraries of kernels, without a launch", "scan"),
     Command("fix", "synchronise a schedule so that it is proved, and show what changed", "fix"),

@@ -9,8 +9,16 @@ from pipeloom.cli.usage import UsageError
 
 SIZES = option(
     "--sizes M=256,K=64",
-    "numbers for the sizes that the launch file names; a size may be an expression of others",
+    "numbers for the sizes that the launch file names, or that a launch is drafted for; a size may "
+    "be an expression of those before it",
     **REPEATED,
+)
+FAMILY = option(
+    "--family NAME", "whose kernel it is: triton, aiter, tensile or any (default: found out)"
+)
+STRUCT = option(
+    "--struct args.h:Args",
+    "what its arguments are: a struct of a C or C++ header, or my.py:Args, a ctypes.Structure",
 )
 
 

@@ -12,7 +12,7 @@ from pipeloom.cli.bars import bar
 from pipeloom.cli.emit import EMISSION, cost_line, emit_job
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.printing import print_json, say
-from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.cli.usage import WRONG_RESULT, UsageError, at_least
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.on_gpu import OnGpu
 from pipeloom.drive.recorded_kernels import recorded
@@ -22,7 +22,6 @@ from pipeloom.drive.running import run as run_job
 from pipeloom.drive.running_gemms import RecordedGemm, recorded_gemm, run_recorded
 from pipeloom.drive.sources import Source
 
-WRONG_RESULT = 5
 PLACES = ("emulator", "gpu")
 T = TypeVar("T", int, float)
 

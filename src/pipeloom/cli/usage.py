@@ -14,6 +14,8 @@ from pathlib import Path
 from pipeloom.errors import ScheduleError, SpecError
 
 EXAMPLES = "examples:"
+WRONG_RESULT = 5
+"""The exit code of a kernel that computes something else than it is to."""
 
 
 class UsageError(Exception):

@@ -13,6 +13,7 @@ import pytest
 
 from pipeloom.cli.commands import CODES, COMMANDS, EVERY, build_parser
 from pipeloom.cli.main import main
+from pipeloom.cli.usage import WRONG_RESULT
 
 NAMES = [command.name for command in COMMANDS]
 DASHED = [f"--{option}" for option in ("json", "quiet")]
@@ -63,8 +64,9 @@ def test_what_is_said_of_exit_codes_is_what_verdicts_have() -> None:
     from pipeloom.judge.verify import Status
 
     assert set(verify.USAGE.codes) == {status.exit_code for status in Status} - {0}
-    assert set(check.USAGE.codes) == {status.exit_code for status in CheckStatus} - {0}
-    assert set(run.USAGE.codes) == {run.WRONG_RESULT}
+    verdicts = {status.exit_code for status in CheckStatus} - {0}
+    assert set(check.USAGE.codes) == verdicts | {WRONG_RESULT}
+    assert set(run.USAGE.codes) == {WRONG_RESULT}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,316 @@
+"""Launches drafted from metadata and sizes: what is passed, and what is asked for by name."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evidence.aiter_corpus.attention import GRADIENT_SLOTS, ODO_SLOTS
+from pipeloom.cli.main import main
+from pipeloom.drive.kernel_files import KernelFile
+from pipeloom.drive.launch_drafts import DraftedLaunch, draft_launch
+from pipeloom.errors import ScheduleError
+from pipeloom.judge.emulate import CodeKernel, KernelArgument, KernelMetadata
+from pipeloom.launch_families.described import descriptions
+from pipeloom.machine_code.launch_arguments import Scalar
+from pipeloom.machine_code.launch_buffers import Buffer
+from pipeloom.machine_code.launch_file import LaunchSpec, launch_of, load_launch
+from tests.unit.cli.test_check_command import TEXT
+
+ROOT = Path(__file__).parents[3]
+
+
+def _kernel(name: str, *arguments: tuple[str, int], step: int = 0, **more: Any) -> CodeKernel:
+    """A kernel with arguments of 8 bytes (pointers) and 4; ``step`` bytes apart if told."""
+    found, at = [], 0
+    for label, size in arguments:
+        at = -(-at // size) * size
+        kind = "global_buffer" if size == 8 else "by_value"
+        found.append(KernelArgument(at, size, kind, label))
+        at += step or size
+    said = KernelMetadata(max_work_items=256, **more)
+    arch = "gfx950"
+    return CodeKernel(name, arch, b"", 0, 0, at, 0, 0, 0, 0, 0, tuple(found), False, metadata=said)
+
+
+def _draft(kernel: CodeKernel, path: str = "", **sizes: int | str) -> DraftedLaunch:
+    return draft_launch(KernelFile(kernel, b"", path), sizes)
+
+
+def _values(launch: LaunchSpec) -> dict[str, int | float | None]:
+    return {one.name: one.value for one in launch.args if isinstance(one, Scalar)}
+
+
+EXAMPLES = {
+    "bf16gemm": "_ZN5aiter24bf16gemm_bf16_tn_256x256E",
+    "bf16gemm to f32": "_ZN5aiter38bf16gemm_fp32bf16_tn_32x64_splitk_cleanE",
+    "f4gemm": "_ZN5aiter42f4gemm_bf16_per1x32Fp4_BpreShuffle_128x256E",
+    "i8gemm": "_ZN5aiter42I8gemm_bf16_perTokenI8_BpreShuffle_128x128E",
+    "fp8gemm blockscale": "_ZN5aiter42fp8gemm_bf16_blockscale_BpreShuffle_32x128E",
+    "fmha_fwd hd128": "_ZN5aiter19fmha_fwd_hd128_bf16E",
+    "fmha_fwd hd128 causal": "_ZN5aiter26fmha_fwd_hd128_bf16_causalE",
+    "fmha_fwd hd192": "_ZN5aiter25fmha_fwd_hd192_hd128_bf16E",
+    "fmha_fwd hd192 causal": "_ZN5aiter32fmha_fwd_hd192_hd128_bf16_causalE",
+    "fmha_bwd hd128 a32": "_ZN5aiter31fmha_bwd_hd128_bf16_a32_psskddvE",
+    "fmha_bwd hd128 a16": "_ZN5aiter31fmha_bwd_hd128_bf16_a16_psskddvE",
+    "fmha_bwd odo hd128": "_ZN5aiter23fmha_bwd_hd128_odo_bf16E",
+    "topksoftmax": "_ZN5aiter20topksoftmax_12x128x4E",
+    "topksoftmax bf16": "_ZN5aiter25topksoftmax_12x128x4_bf16E",
+}
+SIZES: dict[str, int | str] = {"M": 512, "N": 512, "K": 1024, "S": 512, "tokens": 24}
+
+
+def _described(one: dict[str, Any]) -> CodeKernel:
+    names = one.get("slots") or one["args"]
+    return _kernel(
+        EXAMPLES[one["name"]],
+        *((n, 8 if (r := one["args"][n]) is None or "shape" in r else 4) for n in names),
+        step=16,
+    )
+
+
+@pytest.mark.parametrize("one", descriptions("aiter"), ids=lambda one: str(one["name"]))
+def test_every_description_gives_a_launch(one: dict[str, Any]) -> None:
+    """Found by its symbol and arguments; asked for are sizes alone; nothing is left open."""
+    kernel = _described(one)
+    asked = {name for name, value in one["sizes"].items() if value is None}
+    empty = _draft(kernel)
+    assert empty.family == f"aiter: {one['name']}"
+    assert set(empty.asked) == asked
+    with pytest.raises(ScheduleError, match=f"needs {', '.join(empty.asked)}"):
+        empty.launch()
+    given = {name: SIZES[name] for name in asked}
+    launch = draft_launch(KernelFile(kernel, b""), given).launch()
+    assert math.prod(launch.grid) > 1 or "causal" in one["name"]
+    named = {one.name for one in launch.args if isinstance(one, Buffer | Scalar)}
+    assert named == set(one["args"])
+    assert all(one.array().size for one in launch.args if isinstance(one, Buffer))
+    assert re.match(r"ROCm/aiter [0-9a-f]{8}, \S+", one["source"])
+
+
+def test_slots_are_those_of_the_corpus() -> None:
+    """The evidence ran every backward kernel with these; two lists of one fact agree."""
+    by_name = {one["name"]: one for one in descriptions("aiter")}
+    slots = [name.removesuffix("_sum") for name in by_name["fmha_bwd hd128 a32"]["slots"]]
+    assert tuple(slots) == GRADIENT_SLOTS
+    slots = [name.removesuffix("_sum") for name in by_name["fmha_bwd odo hd128"]["slots"]]
+    assert tuple(slots) == ODO_SLOTS
+
+
+def test_the_launch_that_was_filled_in_by_hand() -> None:
+    """``examples/aiter_fmha_forward.json`` has 32 fields; sizes give the same ones."""
+    hand = load_launch(ROOT / "examples" / "aiter_fmha_forward.json")
+    one = next(one for one in descriptions("aiter") if one["name"] == "fmha_fwd hd192")
+    launch = _draft(_described(one), S=128, SK=1024).launch()
+    mine, theirs = _values(launch), _values(hand)
+    assert {name: mine[name] for name in theirs} == pytest.approx(theirs)
+    arrays = {one.name: one.array().nbytes for one in hand.args if isinstance(one, Buffer)}
+    for one_argument in launch.args:
+        if isinstance(one_argument, Buffer):
+            assert one_argument.array().nbytes == arrays[one_argument.name]
+    assert (launch.grid, launch.block) == (hand.grid, hand.block)
+
+
+def test_strides_reach_the_last_element() -> None:
+    """Bytes per row times rows is the buffer, whatever the sizes."""
+    one = next(one for one in descriptions("aiter") if one["name"] == "bf16gemm")
+    launch = _draft(_described(one), M=300, N=520, K=96, split=2).launch()
+    values = _values(launch)
+    sizes = {one.name: one.array().nbytes for one in launch.args if isinstance(one, Buffer)}
+    assert sizes["A"] == 300 * int(values["strideA0"] or 0)
+    assert sizes["B"] == 520 * int(values["strideB0"] or 0)
+    assert sizes["D"] == 300 * int(values["strideD0"] or 0)
+    assert launch.grid == (3, 2, 2)
+
+
+TENSILE = ("SizesFree0", "SizesFree1", "SizesFree2", "SizesSum0")
+OPERANDS = ("D", "C", "A", "B")
+STRIDES = tuple(f"stride{x}{at}" for x in "DCAB" for at in (0, 1))
+OLD = [*((n, 4) for n in TENSILE), *((n, 8) for n in OPERANDS)]
+OLD += [*((n, 4) for n in (*STRIDES, "alpha", "beta", "internalArgs"))]
+NEW = [(n, 4) for n in ("Gemm info", "kernel info0", "kernel info1", "numWG")]
+
+
+@pytest.mark.parametrize("layout", ["Ailk_Bljk", "Alik_Bljk", "Ailk_Bjlk", "Alik_Bjlk"])
+@pytest.mark.parametrize("flat", [False, True])
+def test_tensile(layout: str, flat: bool) -> None:
+    name = f"Cijk_{layout}_HHS_BH_MT64x32x64_MI16x16x1_SN"
+    kernel = _kernel(name, *(NEW if flat else []), *OLD, ("bias", 8))
+    empty = _draft(kernel)
+    assert (empty.family, empty.asked) == ("Tensile", ("M", "N", "K", "bias"))
+    launch = _draft(kernel, M=100, N=70, K=48, batch=3, bias=0).launch()
+    assert launch.grid == ((2 * 3 * 3, 1, 1) if flat else (2, 3, 3))
+    values = _values(launch)
+    arrays = {one.name: one for one in launch.args if isinstance(one, Buffer)}
+    # The last element that the strides reach is the buffer's last.
+    ends = {
+        "A": ((100, 48) if "Ailk" in layout else (48, 100)),
+        "B": ((70, 48) if "Bjlk" in layout else (48, 70)),
+        "D": (100, 70),
+    }
+    for operand, (near, far) in ends.items():
+        first, second = (int(values[f"stride{operand}{at}"] or 0) for at in (0, 1))
+        last = (near - 1) + (far - 1) * first + 2 * second
+        assert last + 1 == math.prod(arrays[operand].whole_shape())
+        assert arrays[operand].type == "fp16"
+    assert values["bias"] == 0
+    if flat:
+        assert (values["Gemm info"], values["numWG"]) == (1, 18)
+
+
+@pytest.mark.parametrize(
+    ("types", "want"),
+    [
+        ("S", ("f32", "f32", "f32", "f32")),
+        ("BBS", ("bf16", "bf16", "bf16", "f32")),
+        ("F8H_HHS", ("fp8", "fp16", "fp16", "f32")),
+        ("I8II", ("i8", "i8", "i32", "i32")),
+        ("D", ("f64", "f64", "f64", "f64")),
+    ],
+)
+def test_types_of_tensile(types: str, want: tuple[str, ...]) -> None:
+    kernel = _kernel(f"Cijk_Ailk_Bljk_{types}_BH_MT64x32x64", *OLD)
+    rows = {row["name"]: row for row in _draft(kernel).plain["args"]}
+    assert tuple(rows[name]["type"] for name in ("A", "B", "D", "alpha")) == want
+
+
+def test_a_family_that_nobody_knows() -> None:
+    kernel = _kernel("mine", ("x", 8), ("y", 8), ("n", 4), ("a b", 4))
+    empty = _draft(kernel)
+    assert (empty.family, empty.asked) == ("unknown", ("grid_x", "x", "y", "n", "a_b"))
+    launch = _draft(kernel, grid_x=2, x="4 * n", y=0, n=16, a_b=3)
+    with pytest.raises(ScheduleError, match="no size 'n'"):  # it comes later
+        launch.launch()
+    launch = draft_launch(
+        KernelFile(kernel, b""), {"grid_x": 2, "x": 64, "y": 0, "n": 16, "a_b": 3}
+    )
+    values = _values(launch.launch())
+    assert values == {"y": 0, "n": 16, "a b": 3}
+    again = launch_of(json.loads(launch.text()))
+    assert again == launch.launch()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"family": "tensil"}, "no family 'tensil'"),
+        ({"family": "tensile"}, "no kernel of tensile that is known"),
+        ({"sizes": {"z": 1}}, "no size 'z'"),
+    ],
+)
+def test_slips(options: dict[str, Any], words: str) -> None:
+    kernel = _kernel("mine", ("x", 8))
+    with pytest.raises(ScheduleError, match=words):
+        draft_launch(KernelFile(kernel, b""), options.pop("sizes", {}), **options)
+
+
+def test_structs_are_described(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="the ziglang wheel is not installed")
+    by_value = KernelArgument(8, 24, "by_value", "args")
+    base = _kernel("mine", ("x", 8))
+    kernel = CodeKernel(
+        *("mine", "gfx950", b"", 0, 0, 32, 0, 0, 0, 0, 0),
+        (*base.arguments, by_value),
+        False,
+        metadata=base.metadata,
+    )
+    bare = CodeKernel(
+        "mine", "gfx950", b"", 0, 0, 24, 0, 0, 0, 0, 0, (), False, metadata=base.metadata
+    )
+    for one in (kernel, bare):
+        with pytest.raises(ScheduleError, match="--struct"):
+            draft_launch(KernelFile(one, b""), {})
+    (tmp_path / "a.h").write_text("struct A { float *q; float scale; int _pad; long n; };")
+    (tmp_path / "a.py").write_text(
+        "import ctypes\nclass A(ctypes.Structure):\n"
+        "    _fields_ = [('q', ctypes.c_void_p), ('scale', ctypes.c_float), ('_pad', ctypes.c_int),"
+        " ('n', ctypes.c_long)]\n"
+    )
+    sizes: dict[str, int | str] = {"grid_x": 1, "q": 12, "scale": "1 / 4", "n": 7}
+    for struct in ("a.h:A", "a.py:A"):
+        named = f"{tmp_path}/{struct}"
+        launch = draft_launch(KernelFile(kernel, b""), {**sizes, "x": 5}, struct=named).launch()
+        places = [one.offset for one in launch.args]
+        assert places == [0, 8, 16, 24]
+        assert _values(launch) == {"scale": 0.25, "n": 7}
+        launch = draft_launch(KernelFile(bare, b""), sizes, struct=named).launch()
+        assert [one.offset for one in launch.args] == [0, 8, 16]
+
+
+TTIR = (
+    "module {\n  tt.func public @add(%x: !tt.ptr<bf16> {tt.divisibility = 16 : i32} "
+    'loc("x"(#loc)), %n: i32 loc("n"(#loc)), %s: f32) attributes {noinline = false} {\n'
+)
+
+
+def test_triton_without_triton(tmp_path: Path) -> None:
+    """Names and types are the compiler's; scratch areas are null."""
+    path = tmp_path / "add.hsaco"
+    kernel = _kernel("add", ("", 8), ("", 4), ("", 4), ("", 8), ("", 8))
+    assert _draft(kernel, str(path)).family == "unknown"
+    for text in ("{", "[]", '{"num_warps": "4", "shared": 0}'):
+        path.with_suffix(".json").write_text(text)
+        assert _draft(kernel, str(path)).family == "unknown"
+    path.with_suffix(".json").write_text('{"num_warps": 2, "shared": 1024}')
+    assert "arg_0" in _draft(kernel, str(path)).asked
+    path.with_suffix(".ttir").write_text(TTIR.replace("@add", "@other"))
+    assert "arg_0" in _draft(kernel, str(path)).asked
+    path.with_suffix(".ttir").write_text(TTIR)
+    assert _draft(kernel, str(path)).asked == ("grid_x", "x", "n", "s")
+    launch = _draft(kernel, str(path), grid_x=3, x=100, n=100, s="1 / 2").launch()
+    assert (launch.grid, launch.block, launch.dynamic_lds) == ((3, 1, 1), (128, 1, 1), 1024)
+    assert _values(launch) == {"n": 100, "s": 0.5, "scratch_0": 0, "scratch_1": 0}
+    (x,) = (one for one in launch.args if isinstance(one, Buffer))
+    assert (x.shape, x.type) == ((100,), "bf16")
+
+
+@pytest.fixture
+def swap(tmp_path: Path) -> Path:
+    pytest.importorskip("tinygrad", reason="the tinygrad wheel is not installed")
+    (tmp_path / "swap.s").write_text(TEXT)
+    return tmp_path / "swap.s"
+
+
+def test_the_commands(swap: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a kernel to a verdict by sizes alone, with and without a file in between."""
+    out = swap.with_name("swap.launch.json")
+    assert main(["launch-file", str(swap), "-o", str(out)]) == 0
+    told = capsys.readouterr()
+    assert "still to be filled in: grid_x, x, y" in told.err
+    assert main(["check", str(swap)]) == 1
+    assert "size grid_x is not given" in capsys.readouterr().err
+    sizes = ["--sizes", "grid_x=1,x=128,y=128"]
+    assert main(["check", str(swap), "--launch", str(out), *sizes]) == 0
+    out.unlink()
+    assert main(["check", str(swap), *sizes]) == 0
+    assert main(["launch-file", str(swap), *sizes, "--json"]) == 0
+    capsys.readouterr()
+    assert main(["check", str(swap), "--sizes", "x=128"]) == 1
+    assert "needs grid_x, y" in capsys.readouterr().err
+    assert main(["check", str(swap), "--template", *sizes]) == 0
+    drafted = capsys.readouterr().out
+    assert json.loads(drafted)["sizes"]["x"] == 128
+    assert main(["launch-file", str(swap), *sizes]) == 0
+    assert capsys.readouterr().out == drafted
+    with pytest.raises(SystemExit):
+        main(["check", str(swap), "--launch", "x.json", "--family", "any"])
+    assert "--family is for a launch that is drafted" in capsys.readouterr().err
+
+
+def test_a_kernel_of_triton_by_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="the triton wheel is not installed")
+    from pipeloom.drive.triton_kernels import compile_triton
+    from tests.unit.judge.check.test_check_triton import row_sum
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    x, out = np.zeros((2, 500), np.float32), np.zeros(2, np.float32)
+    compile_triton(row_sum, (x, out, 500), {"B": 512}, "gfx950")
+    (code,) = tmp_path.rglob("*.hsaco")
+    command = ["check", str(code), "--sizes", "grid_x=2,x=1000,out=2,n=500", "--seeds", "0"]
+    assert main(command) == 0
