@@ -25,8 +25,9 @@ from pipeloom.cms.lift import WAVES
 from pipeloom.declare.kernels import gemm
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import product
-from pipeloom.drive.deriving import derive, steady_cycles
+from pipeloom.drive.deriving import derive
 from pipeloom.drive.exporting import TRIPS
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import simulate_emitted

@@ -20,8 +20,8 @@ from typing import Any
 from evidence.cms_loops import shared_file
 from pipeloom.cms import lift_table, read_table
 from pipeloom.cms.table import Table
-from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.exporting import TRIPS
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.target import Traffic
 from pipeloom.program.program import Program

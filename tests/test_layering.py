@@ -182,7 +182,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.store": ("errors",),
     "drive.certifying": ("notebook", "program", "order"),
     "drive.loop_room": ("errors", "machine", "program", "declare"),
+    "drive.loop_cycles": (*("program", "write", "machine_code", "judge.verify", "judge.simulate"),),
     "drive.deriving": (
+        "drive.loop_cycles",
         "errors",
         "checks",
         "collecting",
@@ -312,6 +314,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.pipeline",
         "drive.certifying",
         "drive.deriving",
+        "drive.loop_cycles",
         "drive.store",
         "judge.emulate",
         "show",

@@ -91,11 +91,14 @@ from .machine.dtypes import (
     FP8 as FP8,
     FP8_FNUZ as FP8_FNUZ,
     I32 as I32,
+    I4 as I4,
     I8 as I8,
     MXFP4 as MXFP4,
     MXFP6 as MXFP6,
     MXFP8 as MXFP8,
     Specials as Specials,
+    U4 as U4,
+    U8 as U8,
     dtype_for as dtype_for,
 )
 from .machine.facts import Fact as Fact, FactKind as FactKind

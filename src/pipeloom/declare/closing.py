@@ -14,8 +14,10 @@ from types import MappingProxyType
 
 from pipeloom.declare.beginnings import begun
 from pipeloom.errors import GraphError
+from pipeloom.machine.dtypes import F32
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.vocabulary import PRODUCTS
 
 
 def close(
@@ -44,6 +46,7 @@ def close(
         n.name: replace(n, uses=(updates[n.name],)) if n.kind is NodeKind.CARRY else n
         for n in nodes.values()
     }
+    table = _rounded_at_once(table)
     varies: set[str] = set()
     for node in table.values():
         moves = node.kind is NodeKind.LEFT and node.type.dims == (over,)
@@ -104,6 +107,27 @@ def _check_arguments(loop: str, nodes: list[Node]) -> None:
                 "scalars are arguments of the kernel",
                 field=one,
             )
+
+
+def _rounded_at_once(table: dict[str, Node]) -> dict[str, Node]:
+    """An op whose result is only converted, for a product, gives that type at once: a tile of f32
+    between the two would take twice the registers."""
+    multiplied = {name for n in table.values() if n.op in PRODUCTS for name in n.uses}
+    users: dict[str, int] = {}
+    for node in table.values():
+        for name in node.operands:
+            users[name] = users.get(name, 0) + 1
+    found = dict(table)
+    for node in table.values():
+        inner = table[node.uses[0]] if node.op == "convert" and node.name in multiplied else None
+        if inner is None or inner.kind is not NodeKind.OP or users[inner.name] > 1:
+            continue
+        dims = {dim for name in inner.uses for dim in table[name].type.dims}
+        plain = inner.init is None and inner.when is None and inner.type.dtype == F32
+        if plain and dims == set(inner.type.dims) and inner.op not in PRODUCTS:
+            found[node.name] = replace(inner, name=node.name, type=node.type)
+            del found[inner.name]
+    return found
 
 
 def _late(nodes: list[Node]) -> list[Node]:

@@ -13,6 +13,7 @@ from pipeloom.declare.products import gemm_scaled as gemm_scaled
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
 from pipeloom.declare.tensor import LN2
+from pipeloom.declare.weights import gemm_weights as gemm_weights
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 LOWEST = -1e30

@@ -16,18 +16,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from math import ceil, inf
+from math import inf
 from typing import Any
 
 from pipeloom.checks import check_int
 from pipeloom.collecting import rarely_collected
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import CLOSE, Derived, Ended, Progress, described, least_of
+from pipeloom.drive.loop_cycles import (
+    loop_cycles,
+    makes_operands,
+    steady_cycles,
+    whole_cycles,
+    written_cycles,
+)
 from pipeloom.drive.loop_room import check_loop, check_room
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
-from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
-from pipeloom.judge.simulate.issued import total_cycles
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
@@ -50,16 +55,16 @@ from pipeloom.order.tasks import Lowered
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.program import Program
 
-TRIPS = 6
-"""Of the loop, simulated for one program of the search."""
 CLOSED = 1.0005
 """One this near leaves the modulo solver nothing to find."""
 VARIED = 2
 """Structures that are varied."""
 EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
 """Loops that take the same time, more so where memory sets it, and how many of them at most: the
-shortest kernel of ``USUAL`` iterations decides."""
-USUAL = 64
+shortest kernel of a usual number of iterations decides."""
+NEARLY = 1.03
+"""Loops so near to the best whose written instructions are simulated, where programs do not say how
+fast those are."""
 PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
@@ -172,7 +177,7 @@ def _judged_again(entry: dict[str, Any], lowered: Lowered) -> Derived:
         raise ConfigError("it is of another loop", field="store")
     if not verify(peel(program), ops=lowered.ops).proved:
         raise ConfigError("its program is not proved", field="store")
-    cycles = steady_cycles(program)
+    cycles = loop_cycles(program, lowered.ops)
     again = _proved(lowered, program, found.pattern, cycles, found.tried, found.ended)
     if again != found:
         raise ConfigError("what it says of its program is not so", field="store")
@@ -355,6 +360,19 @@ class _Search:
         if pattern not in self.known:
             self.store.write(self.key, {"tried": self.log})
 
+    def _fastest_written(self) -> list[Pattern]:
+        """Of loops that make operands, the one whose instructions are the fastest."""
+        best, least = [], inf
+        near = [p for p in self.found if (self.tried[p] or inf) <= NEARLY * self.best]
+        for pattern in near[:MOST_EQUAL]:
+            program = self.made.get(pattern) or woven(self.lowered, pattern, self.k_tiles)
+            if not makes_operands(program):
+                return []
+            cycles = written_cycles(program, self.lowered.ops)
+            if cycles is not None and cycles < least:
+                best, least = [pattern], cycles
+        return best
+
     def proved(self, ended: Ended) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
         if not self.found:
@@ -364,15 +382,18 @@ class _Search:
                 hint = f"{error.hint or 'declare the iteration otherwise'}; {MODULO}"
                 raise OrderError(error.message, hint=hint, field=error.field) from error
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
-        equal = self.equal
+        equal = self._fastest_written() or self.equal
         programs = {p: self.made.get(p) or woven(self.lowered, p, self.k_tiles) for p in equal}
         pattern = equal[0]
         if len(programs) > 1:
             floor = PATIENT * self.best if self.short_ends else None
-            pattern = min(programs, key=lambda p: _whole(programs[p], self.tried[p] or 0.0, floor))
+            pattern = min(
+                programs, key=lambda p: whole_cycles(programs[p], self.tried[p] or 0.0, floor)
+            )
         # What an earlier search has kept decides which order is taken, not what is said of it.
-        known = pattern in self.known
-        cycles = steady_cycles(programs[pattern]) if known else self.tried[pattern] or self.best
+        cycles = self.tried[pattern] or self.best
+        if pattern in self.known or makes_operands(programs[pattern]):
+            cycles = loop_cycles(programs[pattern], self.lowered.ops)
         count = len(self.tried)
         return _proved(self.lowered, programs[pattern], pattern, cycles, count, ended)
 
@@ -392,7 +413,7 @@ def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived 
         program = woven(lowered, found.pattern, k_tiles)
     except OrderError:
         return None
-    cycles = steady_cycles(program)
+    cycles = loop_cycles(program, lowered.ops)
     return _proved(lowered, program, found.pattern, cycles, found.tried, found.ended)
 
 
@@ -417,22 +438,3 @@ def _proved(
         ended,
         least.why,
     )
-
-
-def steady_cycles(program: Program, trips: int = TRIPS) -> float:
-    """Simulated cycles per iteration of the meaning, in the steady loop."""
-    least, step = program.iterations.at(program.min_trips), program.step
-    return settled_cycles(program, least + step * trips) / step
-
-
-def _whole(program: Program, cycles: float, floor: float | None) -> float:
-    """Cycles of a usual kernel: K is filled up to whole trips, half of one on average.
-
-    With ``floor``, which is what an iteration takes then, of the usual number of them.
-    """
-    least, step = program.iterations.at(program.min_trips), program.step
-    count = least + step * TRIPS
-    ends = total_cycles(program, count) - count * cycles
-    if floor is None:
-        return ends + cycles * (USUAL + (step - 1) / 2)
-    return ends + floor * (least + step * ceil(max(0, USUAL - least) / step))

@@ -14,7 +14,7 @@ from pipeloom.cms import (
     lift_table,
     unlike_a_table,
 )
-from pipeloom.drive.deriving import steady_cycles
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.drive.loops import LoopSource
 from pipeloom.drive.opening import Opened
 from pipeloom.judge.verify import Verdict, verify

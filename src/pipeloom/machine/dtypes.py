@@ -60,7 +60,7 @@ class BlockScale:
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """A floating-point type, or (with no exponent) a signed integer of ``mantissa`` + 1 bits."""
+    """A floating-point type, or (with no exponent) an integer of ``mantissa`` bits and a sign."""
 
     name: str
     """What declarations and files call it. Writers know types by name, so a type of your own needs
@@ -99,6 +99,23 @@ class DType:
         return 1 if self.is_bool else self.exponent + self.mantissa + (not self.unsigned)
 
     @property
+    def code(self) -> str:
+        """The name of the type of one code: its own, but for codes that cover several elements."""
+        return self.name.partition(":")[0]
+
+    def per(self, count: int) -> DType:
+        """The same type with one code in memory for ``count`` elements of the last dimension.
+
+        What scales and zero points of groups are: ``loop.stream("S", pl.F32.per(128), n=256,
+        k=64)`` has the dimensions of the weights, and an array of n x k / 128.
+
+        Args:
+            count: How many consecutive elements share a code.
+        """
+        check_int("DType", "per", count, 1)
+        return replace(self, name=f"{self.code}:{count}", covers=count)
+
+    @property
     def is_bool(self) -> bool:
         """Whether it holds truth values."""
         return self.exponent == 0 and self.mantissa == 0
@@ -107,6 +124,13 @@ class DType:
     def is_integer(self) -> bool:
         """Whether it holds whole numbers."""
         return self.exponent == 0 and self.mantissa > 0
+
+    @property
+    def lowest(self) -> float:
+        """The most negative finite value; 0 of a type without a sign."""
+        if self.unsigned:
+            return 0.0
+        return -self.largest - (1 if self.is_integer else 0)
 
     @property
     def largest(self) -> float:
@@ -197,7 +221,7 @@ class DType:
             truth: Values = (array != 0).astype(array.dtype)
             return truth
         if self.is_integer:
-            clipped: Values = np.clip(np.rint(array), -self.largest - 1, self.largest)
+            clipped: Values = np.clip(np.rint(array), self.lowest, self.largest)
             return clipped
         if self.bits > TABLE_BITS:
             with np.errstate(over="ignore"):
@@ -210,11 +234,14 @@ class DType:
         Args:
             values: Any numbers; they are rounded first.
         """
-        if self.bits > TABLE_BITS or self.exponent == 0:
+        if self.bits > TABLE_BITS or self.is_bool:
             raise ConfigError(
                 f"{self.name} has no code table", hint="use NumPy's own type", field="DType"
             )
         array = np.asarray(values, np.float64)
+        if self.is_integer:
+            whole = self._round(np.nan_to_num(array, nan=self.largest)).astype(np.int64)
+            return (whole & ((1 << self.bits) - 1)).astype(np.uint16)
         ordered = _magnitudes(self)
         size = np.abs(array)
         high = np.clip(np.searchsorted(ordered, size), 1, len(ordered) - 1)
@@ -253,6 +280,9 @@ class DType:
 def _decode_table(dtype: DType) -> Values:
     """The value of every code."""
     codes = np.arange(1 << dtype.bits)
+    if dtype.is_integer:
+        below = 0 if dtype.unsigned else 1 << (dtype.bits - 1)
+        return np.asarray((codes ^ below) - below, np.float32)
     if dtype.unsigned:  # E8M0: powers of two, the last code is NaN
         powers: Values = np.exp2(codes - float(dtype.bias))
         powers[-1] = np.nan
@@ -315,8 +345,14 @@ MXFP4 = DType("mxfp4", 2, 1, 1, Specials.NONE, BlockScale())
 """``FP4`` in blocks of 32 that share a power of two."""
 E8M0 = DType("e8m0", 8, 0, 127, Specials.LAST_NAN, unsigned=True, covers=32)
 """The scales of those three: in memory one for 32 elements along a row."""
+I4 = DType("i4", 0, 3)
+"""A signed integer of 4 bits, -8 to 7; two share a byte, the first in its low half."""
+U4 = DType("u4", 0, 4, unsigned=True)
+"""An integer of 4 bits, 0 to 15, as weights with zero points have them."""
 I8 = DType("i8", 0, 7)
 """A signed byte."""
+U8 = DType("u8", 0, 8, unsigned=True)
+"""A byte, 0 to 255."""
 I32 = DType("i32", 0, 31)
 """A signed 32-bit integer."""
 BOOL = DType("bool", 0, 0)
@@ -324,7 +360,7 @@ BOOL = DType("bool", 0, 0)
 
 DTYPES: tuple[DType, ...] = (
     F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, FP4, MXFP8, MXFP6, MXFP4,
-    E8M0, I8, I32, BOOL,
+    E8M0, I4, U4, I8, U8, I32, BOOL,
 )  # fmt: skip
 
 

@@ -108,5 +108,5 @@ GFX942 = replace(
         _VENDOR,
         "LLVM GCNHazardRecognizer: 7, 11, 19 for 4, 8, 16 passes",
     ),
-    extra_instructions=(),
+    extra_instructions=("v_dot2_f32_f16",),
 )

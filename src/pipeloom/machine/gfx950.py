@@ -211,6 +211,8 @@ GFX950 = Target(
         "ds_read_b64_tr_b16",
         "ds_read_b64_tr_b8",
         "v_cvt_pk_bf16_f32",
+        "v_dot2_f32_bf16",
+        "v_dot2_f32_f16",
         "v_permlane16_swap_b32",
         "v_permlane32_swap_b32",
     ),

@@ -275,6 +275,15 @@ class Target:
         """One dword of each bank of LDS."""
         return self.lds_banks.value * BANK_BYTES
 
+    def pair_product(self, dtype: str) -> str | None:
+        """The instruction that adds the products of two pairs of 16-bit elements to an f32.
+
+        Args:
+            dtype: The element type's name.
+        """
+        name = f"v_dot2_f32_{ {'fp16': 'f16'}.get(dtype, dtype) }"
+        return name if name in self.extra_instructions else None
+
     def lds_load_bytes(self, align: int) -> int:
         """The widest load straight to LDS, per lane, from an array that is so aligned.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES
-from pipeloom.order.spread import RUN
+from pipeloom.order.spread import RUN, run_depth
 from pipeloom.order.tasks import Place
 
 
@@ -32,6 +32,9 @@ def grain_of(place: Place, second: bool) -> Grain:
     side, depth = numbers["side"], numbers["depth"]
     if place.layout.kind == "scales":
         return Grain((side, depth), (side, depth), (side, depth))
+    if "run" in numbers:
+        size = worked_box(place)
+        return Grain(size, size, size)
     axis = numbers.get("axis", 1)
     once = read_depth(place)
     short = "short" in numbers
@@ -41,12 +44,34 @@ def grain_of(place: Place, second: bool) -> Grain:
     return Grain(*(size[::-1] if axis == 0 else size for size in sizes))
 
 
+def worked_box(place: Place) -> tuple[int, ...]:
+    """The smallest box of an operand that vector ops compute, or compute it of: the depth of one
+    product, or of the lanes' runs where those go further; of codes for groups what one covers."""
+    assert place.layout is not None
+    numbers = dict(place.layout.numbers)
+    deep = max(numbers["depth"], run_depth(place.layout), numbers.get("group", 0))
+    deep = min(deep, place.type.shape[-1])
+    return (deep,) if "only" in numbers else (numbers["side"], deep)
+
+
 def read_depth(place: Place) -> int:
     """How deep an operand is that one read of every lane brings."""
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
+    if "run" in numbers:
+        return worked_box(place)[-1]
     deep = LOAD_BYTES * 8 * WAVE_LANES // (numbers["side"] * place.type.dtype.bits)
     return min(deep, place.type.shape[numbers.get("axis", 1)])
+
+
+def is_operand(place: Place) -> bool:
+    """Whether a matrix instruction takes it, or it becomes what one takes."""
+    return place.layout is not None and place.layout.kind in ("operand", "scales")
+
+
+def has_codes(place: Place) -> bool:
+    """Whether one element of it stands for a group."""
+    return place.layout is not None and "group" in dict(place.layout.numbers)
 
 
 def is_result(place: Place) -> bool:

@@ -18,18 +18,29 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from pipeloom.order.grains import Grain, fragment_name, grain_of, is_result, least_box, read_depth
+from pipeloom.order.grains import (
+    Grain,
+    fragment_name,
+    grain_of,
+    has_codes,
+    is_operand,
+    is_result,
+    least_box,
+    read_depth,
+    worked_box,
+)
 from pipeloom.order.load_boxes import LoadBox, even_rows, load_boxes
 from pipeloom.order.roles import Loading, WaveGroup
 from pipeloom.order.spread import registers
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
+from pipeloom.order.vector_tasks import is_skipped, is_vector
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
 
 
 def refinable(lowered: Lowered) -> bool:
-    """Whether the loop is made of loads to LDS, reads of it, products and vector ops on results."""
+    """Whether the loop is made of loads to LDS, reads of it, products and vector ops."""
     return not unfit(lowered)
 
 
@@ -42,23 +53,8 @@ def unfit(lowered: Lowered) -> str:
         return "its loop has no matrix product"
     strange = [task.label for task in tasks if _kind(lowered, task) is None]
     if strange:
-        return f"{strange[0]!r} is no load to LDS, read of an operand, product or vector op"
+        return f"{strange[0]!r} is no load to LDS, load of an operand, product or vector op"
     return ""
-
-
-def has_vectors(lowered: Lowered) -> bool:
-    """Whether its loop computes on vectors too."""
-    return any(is_vector(task) for task in lowered.of(Region.LOOP))
-
-
-def is_vector(task: Task) -> bool:
-    """Whether it is a vector op, or the branch around one."""
-    return task.unit in (Unit.VECTOR, Unit.TRANS, Unit.SCALAR)
-
-
-def is_skipped(task: Task) -> bool:
-    """Whether it is jumped over as a rule, so that it stays whole."""
-    return task.when is not None or task.unit is Unit.SCALAR
 
 
 def refine(lowered: Lowered, groups: int = 1, loading: Loading = Loading.IN_TURN) -> Lowered:
@@ -89,18 +85,14 @@ def _split(group: WaveGroup, count: int) -> tuple[WaveGroup, ...]:
 def _kind(lowered: Lowered, task: Task) -> Unit | None:
     """The unit of a task that can be cut; VECTOR for every vector op."""
     unit = task.unit
-    if unit is Unit.LDS_READ:
-        place = lowered.place(task.writes[0].place)
-        layout = None if place is None else place.layout
-        return unit if layout is not None and layout.kind == "operand" else None
+    if unit in (Unit.LDS_READ, Unit.LOAD):
+        return unit if _fills_operand(lowered, task) else None
     if unit is Unit.MATRIX:
         found = [lowered.place(t.place) for t in task.reads]
         kinds = [p.layout.kind for p in found if p is not None and p.layout is not None]
         if len(kinds) == 2 or kinds[2:] == ["scales"] * 2:
             return unit if set(kinds[:2]) <= {"operand", "accumulator"} else None
         return None
-    if unit is Unit.LOAD and _fills_scales(lowered, task):
-        return unit
     if is_vector(task):
         return Unit.VECTOR
     return unit if unit is Unit.LOAD_LDS else None
@@ -120,6 +112,11 @@ class _Cutter:
                 place = lowered.place(task.writes[0].place)
                 assert place is not None
                 self._grains[place.name] = grain_of(place, place.name in second)
+            elif is_vector(task):
+                for touch in task.left:
+                    place = lowered.place(touch.place)
+                    if place is not None and place.rotates and is_operand(place):
+                        self._grains[place.name] = grain_of(place, False)
 
     def places(self) -> Iterator[Place]:
         for place in self._lowered.places:
@@ -248,7 +245,9 @@ class _Cutter:
                 size // step for size, step in zip(into.type.shape, grain.once, strict=True)
             )
             name = fragment_name(into.name, corner, grain)
-            number = first[0] // grain.once[0] * per[1] + first[1] // grain.once[1]
+            number = 0
+            for at, once, count_of in zip(first, grain.once, per, strict=True):
+                number = number * count_of + at // once
 
             def part(box: Box, begin: tuple[int, ...] = begin) -> Box:
                 return _part(box, begin, grain.once)
@@ -305,6 +304,8 @@ class _Cutter:
         steps = dict(whole)
         for touch in (*task.reads, *task.left):
             place = self._lowered.place(touch.place)
+            if place is not None and is_operand(place) and not has_codes(place):
+                steps |= dict(zip(place.type.dims, worked_box(place), strict=True))
             if place is not None and len(place.type.dims) == 2 and is_result(place):
                 least = least_box(place)
                 if is_skipped(task):
@@ -381,9 +382,10 @@ class _Cutter:
         return place.type.whole
 
 
-def _fills_scales(lowered: Lowered, task: Task) -> bool:
+def _fills_operand(lowered: Lowered, task: Task) -> bool:
+    """Whether it brings an input of a product, its scales, or what it is computed of."""
     place = lowered.place(task.writes[0].place)
-    return place is not None and place.layout is not None and place.layout.kind == "scales"
+    return place is not None and is_operand(place)
 
 
 def _added(task: Task) -> Task:

@@ -2,7 +2,8 @@
 next, all of it in single instructions.
 
     products    node by node, at the pace of the matrix unit; behind each of a wave lies a *gap*
-    reads       so many gaps before the first product of their fragment
+    reads       so many gaps before the first product of their fragment; what an operand is
+                computed of, as early as that operand's registers are free for it
     vector ops  first as early as a gap has room, then moved until all gaps hold about as much; what
                 lies between two products of a tile may take more than an iteration, then the later
                 product lags
@@ -18,18 +19,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from math import ceil
 
 from pipeloom.errors import OrderError
+from pipeloom.order.cells import Cells, cut_to_cells
 from pipeloom.order.dependences import Dependence, dependences, touches_meet
-from pipeloom.order.instructions import is_vector
-from pipeloom.order.modulo import Reader
+from pipeloom.order.gaps import Gaps, least_cut
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.problem_builder import ProblemBuilder
 from pipeloom.order.slots import Slots
 from pipeloom.order.tasks import Lowered, Place, Task
-from pipeloom.order.weave import TICKS, Weaver, Woven
+from pipeloom.order.unit_times import MEMORY
+from pipeloom.order.vector_tasks import is_vector, made_operands
+from pipeloom.order.weave import AHEAD, TICKS, Weaver, Woven
 from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
@@ -41,36 +44,10 @@ PASSES = 24
 """Over all vector ops, in which each may move to a gap that holds less. It ends earlier if none
 does."""
 
-Cells = tuple[tuple[tuple[int, ...], tuple[Reader, ...]], ...]
-"""Numbers of tasks that fill one, and those that read it."""
-
 
 def interleave(lowered: Lowered, pattern: Pattern) -> Woven:
     """Start times for the instructions of a loop with vector ops; raises ``OrderError``."""
     return _Interleaver(lowered, pattern).weave()
-
-
-class _Gaps:
-    """Cycles of instructions behind each product of a group, over one iteration.
-
-    ``apart`` is by how many gaps the other wave of a SIMD, which shares the vector port, is behind.
-    """
-
-    def __init__(self, count: int, apart: int) -> None:
-        self.count, self.apart = count, apart
-        self.used = [0] * count
-        self.port = [0] * count
-
-    def add(self, gap: int, cost: int, *, port: int = 0) -> None:
-        self.used[gap % self.count] += cost
-        self.port[gap % self.count] += port
-
-    def weight(self, gap: int, cost: int) -> tuple[int, int]:
-        """How bad it is to add ``cost`` here: by what the port and the wave have to do already."""
-        here, count = gap % self.count, self.count
-        others = sum(self.port[(here + n) % count] for n in (self.apart, -self.apart))
-        shared = self.port[here] * 2 + (others if self.apart else 0)
-        return (shared + self.used[here]) * cost, gap
 
 
 class _Interleaver(Weaver):
@@ -94,6 +71,7 @@ class _Interleaver(Weaver):
         self.links, self.depends = lowered.once("links", self._links)
         self.gap: dict[int, int] = {}
         """Behind which product a task stands, by its number within the first group."""
+        self._spans: dict[int, int] = {}
         before: list[list[Dependence]] = [[] for _ in self.mine]
         after: list[list[Dependence]] = [[] for _ in self.mine]
         for link in self.depends:
@@ -127,8 +105,46 @@ class _Interleaver(Weaver):
         return sorted(products, key=lambda i: nodes.index(self.tasks[i].node))
 
     def _copies(self, place: Place) -> int:
-        """Of a rotating register tile: results of products rotate, what is made of them waits."""
+        """Of a rotating register tile: results of products rotate, what is made of them waits; of
+        what memory brings, as many as its latency takes."""
+        if place.name in self._loaded:
+            return 2 + self.pattern.early + ceil(self._loaded[place.name] / self.ii)
+        if place.name in self._made:
+            return 1 + self.pattern.early
+        if self._made and place.name in self._held:
+            return ceil(self._held[place.name] / self.count)
         return 2 if place.carried or place.name in self._results else 1
+
+    @cached_property
+    def _made(self) -> set[str]:
+        return made_operands(self.lowered)
+
+    @cached_property
+    def _held(self) -> dict[str, int]:
+        """Of what is read from LDS, for how many gaps: until its last product; until the vector op
+        that takes it, which may be most of an iteration later."""
+        uses: dict[str, list[int]] = {}
+        for slot, i in enumerate(self.products[0]):
+            for touch in self.tasks[i].reads:
+                uses.setdefault(touch.place, []).append(slot)
+        found = {}
+        for task in self.mine:
+            if task.unit is Unit.LDS_READ:
+                place = task.writes[0].place
+                used = uses.get(place, [0, self.count * 3 // 4])
+                found[place] = self._ahead(task) + max(used) - min(used) + 1
+        return found
+
+    @cached_property
+    def _loaded(self) -> dict[str, int]:
+        """Cycles from a load of memory to registers to its data, by the place that it fills."""
+        loads = [self.machine.busy(self.tasks[i])[MEMORY] for i in self.of(Unit.LOAD_LDS)]
+        ahead = AHEAD * ceil(max(loads, default=0))
+        return {
+            t.writes[0].place: self.machine.load_latency(t) + ahead
+            for t in self.mine
+            if t.unit is Unit.LOAD
+        }
 
     @cached_property
     def _results(self) -> set[str]:
@@ -163,19 +179,50 @@ class _Interleaver(Weaver):
             lag = sum(lags[: nodes.index(self.tasks[i].node)])
             self.gap[place[i]] = slot + lag * self.count
 
-    def _place_reads(self, gaps: _Gaps) -> None:
-        first: dict[str, int] = {}
+    def _place_reads(self, gaps: Gaps) -> None:
         for n, task in enumerate(self.mine):
-            if self.machine.matrix(task):
-                for touch in task.reads:
-                    first[touch.place] = min(self.gap[n], first.get(touch.place, self.gap[n]))
-        ahead = ceil((self.latency + self.pattern.lead) / self.pitch)
-        for n, task in enumerate(self.mine):
-            if task.unit is Unit.LDS_READ:
-                self.gap[n] = first[task.writes[0].place] - ahead
+            if task.unit in (Unit.LDS_READ, Unit.LOAD):
+                self.gap[n] = self._wanted(n) - self._ahead(task)
                 gaps.add(self.gap[n], self.machine.issued(task))
 
-    def _keep_free(self, gaps: _Gaps) -> None:
+    def _wanted(self, n: int) -> int:
+        """The gap in which something takes what a read brings: its first product; or, if vector
+        ops make an operand of it, the first in which nobody needs that operand's registers any
+        more."""
+        readers = [x.second for x in self.after[n] if x.waits]
+        direct = [self.gap[m] for m in readers if self.machine.matrix(self.mine[m])]
+        if direct:
+            return min(direct)
+        products = self._fed(readers)
+        if not products:
+            raise OrderError(
+                f"{self.mine[n].label} feeds no product", hint="the order of the modulo solver"
+            )
+        free = max(self.gap[m] for m in products) - (1 + self.pattern.early) * self.count + 1
+        return min(free, min(self.gap[m] for m in products) - 1)
+
+    def _fed(self, tasks: Sequence[int]) -> set[int]:
+        """The products of its iteration that vector ops lead to."""
+        found: set[int] = set()
+        more = list(tasks)
+        known = set(more)
+        while more:
+            n = more.pop()
+            if self.machine.matrix(self.mine[n]):
+                found.add(n)
+                continue
+            for link in self.after[n]:
+                if link.waits and link.distance == 0 and link.second not in known:
+                    known.add(link.second)
+                    more.append(link.second)
+        return found
+
+    def _ahead(self, task: Task) -> int:
+        """By how many gaps a read comes before what takes its data."""
+        latency = self._loaded.get(task.writes[0].place, self.latency)
+        return ceil((latency + self.pattern.lead) / self.pitch)
+
+    def _keep_free(self, gaps: Gaps) -> None:
         """Room for the end of the loop; and little work where waves meet: who comes last to a
         barrier computes alone."""
         for number in range(self.pattern.barriers):
@@ -194,9 +241,14 @@ class _Interleaver(Weaver):
         """By how many gaps at least the second comes after the first, less their iterations."""
         one, two = self.mine[link.first], self.mine[link.second]
         gap = -link.distance * self.count
+        if one.unit in (Unit.LDS_READ, Unit.LOAD) and link.waits and is_vector(two):
+            return gap + self._ahead(one)
         if is_vector(one):
-            return gap + (
-                1 if self.machine.matrix(two) or (self._is_slow(one) and link.waits) else 0
+            return (
+                gap
+                + self._span(link.first)
+                - 1
+                + (1 if self.machine.matrix(two) or (self._is_slow(one) and link.waits) else 0)
             )
         if self.machine.matrix(one) and link.waits and is_vector(two):
             return gap + 1 + ceil(self.machine.matrix(one) / self.pitch)
@@ -210,22 +262,25 @@ class _Interleaver(Weaver):
         known = [x for x in self.after[n] if x.second in self.gap and x.second != n]
         return min((self.gap[x.second] - self._apart(x) for x in known), default=1 << 30)
 
-    def _place_vectors(self, gaps: _Gaps) -> None:
+    def _place_vectors(self, gaps: Gaps) -> None:
         """As early as they can, as far as gaps have room; then each where it weighs least."""
         order = self._in_order()
         limit = self._limits(order)
         for n in order:
-            cost = self.machine.issued(self.mine[n])
+            cost, span = self.machine.issued(self.mine[n]), self._span(n)
             low = self._earliest(n)
             high = min(limit[n], low + self.count - 1)
-            room = [g for g in range(low, high + 1) if self._has_room(gaps, g, cost)]
+            able = range(low, high + 1)
+            room = [g for g in able if self._has_room(gaps, g, cost, span)]
+            if not room and self._made and able:  # no later product would have more
+                room = [min(able, key=lambda g: gaps.weight(g, cost, span))]
             if not room:
                 raise OrderError(
                     f"{self.mine[n].label} does not fit between its products",
                     hint="more room between products, or a later product",
                 )
             self.gap[n] = room[0]
-            gaps.add(room[0], cost, port=self.machine.cost(self.mine[n]).vector)
+            gaps.add(room[0], cost, port=self.machine.cost(self.mine[n]).vector, span=span)
         for _ in range(PASSES):
             moved = sum(self._moved(n, gaps) for n in (*order, *reversed(order)))
             if not moved:
@@ -236,21 +291,33 @@ class _Interleaver(Weaver):
                     f"{self.mine[n].label} has no place in its iteration", hint="a later product"
                 )
 
-    def _has_room(self, gaps: _Gaps, gap: int, cost: int) -> bool:
-        held = gaps.used[gap % self.count]
-        return held == 0 or held + cost <= self.pattern.room
+    def _has_room(self, gaps: Gaps, gap: int, cost: int, span: int) -> bool:
+        held = max(gaps.used[g % self.count] for g in range(gap, gap + span))
+        return held == 0 or held + cost // span <= self.pattern.room
 
-    def _moved(self, n: int, gaps: _Gaps) -> bool:
+    def _span(self, n: int) -> int:
+        """The gaps that a vector op takes. Those that make operands are spread by writers, as all
+        are on average; others are shorter, and have one."""
+        if n not in self._spans:
+            task = self.mine[n]
+            made = any(touch.place in self._made for touch in task.left)
+            work = sum(self.machine.issued(t) for t in self.mine if is_vector(t))
+            share = max(work / self.count, self.machine.issue)
+            self._spans[n] = ceil(self.machine.issued(task) / share) if made else 1
+        return self._spans[n]
+
+    def _moved(self, n: int, gaps: Gaps) -> bool:
         """Move one to the best gap between what it waits for and what waits for it."""
         cost, now = self.machine.issued(self.mine[n]), self.gap[n]
         port = self.machine.cost(self.mine[n]).vector
-        gaps.add(now, -cost, port=-port)
+        span = self._span(n)
+        gaps.add(now, -cost, port=-port, span=span)
         low, high = self._earliest(n), self._latest(n)
-        span = range(low, min(high, low + self.count - 1) + 1)
-        best = min((gaps.weight(g, cost) for g in span), default=(0, now))
-        better = best[0] < gaps.weight(now, cost)[0] or now not in span
+        places = range(low, min(high, low + self.count - 1) + 1)
+        best = min((gaps.weight(g, cost, span) for g in places), default=(0, now))
+        better = best[0] < gaps.weight(now, cost, span)[0] or now not in places
         self.gap[n] = best[1] if better else now
-        gaps.add(self.gap[n], cost, port=port)
+        gaps.add(self.gap[n], cost, port=port, span=span)
         return better
 
     def _in_order(self) -> list[int]:
@@ -305,11 +372,13 @@ class _Interleaver(Weaver):
 
     def _woven(self, lags: Sequence[int]) -> Woven:
         self.gap, self.at = {}, {}
-        gaps = _Gaps(self.count, round(self._share / self.pitch))
+        gaps = Gaps(self.count, round(self._share / self.pitch))
         self._place_products(lags)
         self._place_reads(gaps)
         self._keep_free(gaps)
         self._place_vectors(gaps)
+        spans = [(self.gap[n], self._span(n)) for n in self._in_order()]
+        self.start = least_cut(self.start, self.count, spans)
         own, ends = self._times()
         for group, members in enumerate(self.members):
             for n, i in enumerate(members):
@@ -370,30 +439,6 @@ class _Interleaver(Weaver):
 
     def _cells(self, place: Place) -> Cells:
         """Of each part of a register tile that is touched as a whole, who fills and reads it."""
-        return self.lowered.once(("cells", place.name), lambda: self._cut_to_cells(place))
-
-    def _cut_to_cells(self, place: Place) -> Cells:
-        found: dict[tuple[tuple[int, ...], tuple[Reader, ...]], None] = {}
-        for members in self.members:
-            touches = [
-                (i, touch, fills)
-                for i in members
-                for fills, side in ((True, self.tasks[i].left), (False, self.tasks[i].found))
-                for touch in side
-                if touch.place == place.name
-            ]
-            boxes = [t.boxes[0] if t.boxes else place.type.whole for _, t, _ in touches]
-            cuts = [sorted({x for box in boxes for x in box[n]}) for n in range(len(boxes[0]))]
-            for cell in product(*(pairwise(edges) for edges in cuts)):
-                here = [
-                    touch
-                    for touch, box in zip(touches, boxes, strict=True)
-                    if all(p <= a and b <= q for (p, q), (a, b) in zip(box, cell, strict=True))
-                ]
-                fills = tuple(dict.fromkeys(i for i, _, fills in here if fills))
-                held = tuple(
-                    dict.fromkeys(Reader(i, t.distance, 1) for i, t, fills in here if not fills)
-                )
-                if fills and held:
-                    found[fills, held] = None
-        return tuple(found)
+        return self.lowered.once(
+            ("cells", place.name), lambda: cut_to_cells(self.tasks, self.members, place)
+        )

@@ -7,6 +7,10 @@ lie as their users want. What nobody decides is dealt to lanes row-major.
 A product of a matrix result (attention's P) takes it as it lies, if lanes go by the dimension that
 is not summed; then K comes in the order of that result, and the other operand is loaded to match.
 
+An operand that vector ops compute of loaded tiles (dequantised weights) is computed where the
+product wants it: all that it is computed of is loaded in the layout of the operand, in its runs of
+K, and so is a loaded operand that vector ops take, too.
+
 Where 16 bytes of a lane feed two matrix instructions, and LDS can be filled in any order, runs of K
 are *short*: each instruction then has a box of K of its own, and is a step by itself.
 """
@@ -21,7 +25,16 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
 from pipeloom.order.matrix_choice import Product, lane_bytes
 from pipeloom.order.shares import Shares
-from pipeloom.order.spread import UNIFORM, accumulator, lanes, operand, project, scales
+from pipeloom.order.spread import (
+    UNIFORM,
+    accumulator,
+    grouped,
+    lanes,
+    operand,
+    project,
+    run_of,
+    scales,
+)
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout
@@ -86,6 +99,7 @@ class _Chooser:
 
     def settle(self) -> None:
         """Decide by propagation; what stays open is dealt to lanes, one value at a time."""
+        self._place_worked()
         by_lane, in_run = self._computed_operands()
         for product in self.products.values():
             node = self.meaning[product.node]
@@ -117,9 +131,10 @@ class _Chooser:
         found: dict[tuple[str, str], Layout] = {}
         for product in self.products.values():
             node = self.meaning[product.node]
-            computed = [n for n in node.uses if not is_loaded(self.meaning[n])]
+            computed = [n for n in node.uses if self._is_computed(n)]
+            worked = any(self._lies_worked(n) for n in node.uses[:2])
             for name in node.uses[2:]:
-                if name in computed:
+                if not is_loaded(self.meaning[name]):
                     raise ConfigError(
                         f"{self.meaning.name}.{node.name}: the scales {name!r} are computed",
                         hint="load block scales from memory",
@@ -128,26 +143,21 @@ class _Chooser:
                 found[node.name, name] = scales(product.op)
             for name in node.uses[:2]:
                 dims = self.meaning[name].type.dims
+                if self._lies_worked(name):
+                    found[node.name, name] = self.known[name]
+                    self._check_worked(product, name)
+                    continue
                 if name not in computed:
                     found[node.name, name] = operand(
                         product.op,
                         dims,
                         product.depth,
                         permuted=bool(computed),
-                        short=node.name in self.short,
+                        short=node.name in self.short and not worked,
                     )
                     continue
                 layout = self.known[name]
                 wanted = accumulator(product.side, flip=dims[0] == product.depth)
-                if layout.kind == "lanes":
-                    raise ConfigError(
-                        f"{self.meaning.name}.{node.name} multiplies {name!r}, which vector ops "
-                        "compute of loaded tiles; a product takes what is loaded for it, and what "
-                        "is computed of other products",
-                        hint="put that into the array before the launch, and declare the stream "
-                        "as it is multiplied; factors by row or column may come behind the product",
-                        field=node.name,
-                    )
                 if layout != wanted:
                     raise ConfigError(
                         f"{self.meaning.name}.{node.name}: operand {name!r} lies as {layout.kind} "
@@ -159,6 +169,54 @@ class _Chooser:
                 found[node.name, name] = layout
         return found
 
+    # --- operands that vector ops make, or take ---------------------------------------------------
+
+    def _place_worked(self) -> None:
+        """Operands of products that are computed of loaded tiles, or that vector ops take too."""
+        for product in self.products.values():
+            for name in self.meaning[product.node].uses[:2]:
+                if name not in self.known and self._is_worked(name):
+                    self.known[name] = self._operand_for(product, name)
+
+    def _operand_for(self, product: Product, name: str) -> Layout:
+        item = self.meaning[name].type
+        if item.dims[-1] != product.depth:
+            raise ConfigError(
+                f"{self.meaning.name}.{product.node}: operand {name!r} ({item}) is computed, and "
+                f"its last dimension is not {product.depth!r}, along which the product sums",
+                hint=f"declare what it is computed of with {product.depth!r} last",
+                field=product.node,
+            )
+        run = run_of(product.op, item.sizes[product.depth], item.dtype)
+        return operand(product.op, item.dims, product.depth, run=run)
+
+    def _check_worked(self, product: Product, name: str) -> None:
+        if self.known[name] != self._operand_for(product, name):
+            raise ConfigError(
+                f"{self.meaning.name}.{product.node}: operand {name!r} lies for another product, "
+                "of another matrix instruction or sum",
+                hint="compute it twice, under two names",
+                field=product.node,
+            )
+
+    def _lies_worked(self, name: str) -> bool:
+        return name in self.known and self.known[name].kind == "operand"
+
+    def _is_worked(self, name: str) -> bool:
+        node = self.meaning[name]
+        if not is_loaded(node):
+            return node.kind is NodeKind.OP and not self._is_computed(name)
+        users = [n for n in self.meaning.nodes if name in n.operands]
+        others = [n for n in users if n.name not in self.products]
+        return bool(others) and all(n.kind is NodeKind.OP for n in others)
+
+    def _is_computed(self, name: str) -> bool:
+        """Whether it is computed of a product, or of what is carried."""
+        node = self.meaning[name]
+        if node.kind is NodeKind.CARRY or name in self.products:
+            return True
+        return node.kind is NodeKind.OP and any(map(self._is_computed, node.operands))
+
     # --- propagation ------------------------------------------------------------------------------
 
     def _computed_operands(self) -> tuple[set[str], set[str]]:
@@ -166,7 +224,7 @@ class _Chooser:
         in_run: set[str] = set()
         for product in self.products.values():
             for name in self.meaning[product.node].uses:
-                if not is_loaded(self.meaning[name]):
+                if self._is_computed(name):
                     in_run.add(product.depth)
                     by_lane |= set(self.meaning[name].type.dims) - {product.depth}
         return by_lane, in_run
@@ -220,21 +278,23 @@ class _Chooser:
             if name not in self.known and not is_number(item):
                 found = project(full, dims, sizes, item.type.dims)
                 if found is not None:
-                    self.known[name] = found
+                    self.known[name] = grouped(found, item.type.dtype)
 
     def _full(self, node: Node) -> Layout | None:
         """How the whole domain lies, from an operand (or the result) that has all of it."""
         dims = self._dims(node)
         for name in (*node.uses, node.name):
             item = self.meaning[name]
-            if name in self.known and set(item.type.dims) == set(dims):
+            whole = name in self.known and "group" not in dict(self.known[name].numbers)
+            if whole and set(item.type.dims) == set(dims):
                 return self._as_dims(self.known[name], item.type.dims, dims)
         if len(dims) != 2:
             return None
         for name in (*node.uses, node.name):
             layout = self.known.get(name)
             numbers = {} if layout is None else dict(layout.numbers)
-            if "only" in numbers and self._in_blocks(dims, numbers["side"]):
+            rows = layout is not None and layout.kind == "accumulator" and "only" in numbers
+            if rows and self._in_blocks(dims, numbers["side"]):
                 by_lane = (self.meaning[name].type.dims[0] == dims[0]) == (numbers["only"] == 0)
                 return accumulator(numbers["side"], flip=not by_lane)
         return None
@@ -261,6 +321,7 @@ class _Chooser:
             if is_number(item) or not item.type.dims:
                 continue
             wanted = None if full is None else project(full, dims, sizes, item.type.dims)
+            wanted = None if wanted is None else grouped(wanted, item.type.dtype)
             if wanted is None or self.known.get(name) != wanted:
                 raise ConfigError(
                     f"{self.meaning.name}.{node.name}: {name!r} ({item.type}) does not lie where "

@@ -96,10 +96,12 @@ def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = Fa
 
 
 def in_vectors(meaning: Meaning) -> bool:
-    """Whether vector ops of the loop take results of its products, or the other way round."""
+    """Whether vector ops of the loop take results or operands of its products, or make them."""
     found = [n for n in meaning.nodes if n.kind is NodeKind.OP and n.region is Region.LOOP]
     products = {n.name for n in found if n.op in PRODUCTS}
-    return any(products & set(n.operands) for n in found if n.name not in products)
+    taken = {name for n in found if n.name in products for name in n.uses}
+    vectors = [n for n in found if n.name not in products]
+    return any((products | taken) & {n.name, *n.operands} for n in vectors)
 
 
 def crowded(meaning: Meaning, target: Target) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log2, prod
+from math import ceil, log2, prod
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.target import Target
@@ -21,6 +21,11 @@ EXCHANGE = 3
 """Instructions that join the halves of a row: move, swap, combine."""
 ROUNDED = {"bf16": 9, "fp16": 3}
 """Instructions for a pair of elements where the chip has none that converts both."""
+PACKED_BITS = 16
+"""Elements of which several share a register have at most so many."""
+UNPACKED = {"f32": 0.0, "bf16": 1.0, "fp16": 1.5, "u8": 1.0}
+"""Instructions that make an f32 of an element in memory; of other types two, a field of bits and
+its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,10 @@ class NodeIssues:
             across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
             steps = -(-steps // 2) if known.reduce in (Reduce.MAX, Reduce.MIN) else steps
             lowered = known.lowered(self.target.isa)
-            steps *= 1 + (len(lowered.instructions) if lowered else 0)
+            if node.op == "sum_squares" and self.target.pair_product(source.type.dtype.name):
+                steps = -(-steps // 2)
+            else:
+                steps *= 1 + (len(lowered.instructions) if lowered else 0)
             joined = (Issue(Unit.VECTOR, EXCHANGE * results * across),) if across else ()
             return (Issue(Unit.VECTOR, max(1, steps)), *joined)
         lowered = known.lowered(self.target.isa)
@@ -66,14 +74,33 @@ class NodeIssues:
         if node.name in self.meaning.masks:
             return (Issue(Unit.SCALAR),)  # left out of all iterations but the last
         each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
+        slow = lowered.slow * each
+        plain = (len(lowered.instructions) - lowered.slow) * each
         if node.op == "convert":
-            packs = f"v_cvt_pk_{node.type.dtype}_f32" in self.target.extra_instructions
-            pair = 1 if packs else ROUNDED.get(node.type.dtype.name, 2)
-            each = -(-each * pair // 2)
-        slow = lowered.slow
-        plain = len(lowered.instructions) - slow
+            plain = 0 if self._packed(node) or self._unpacked(node) else each
+        plain += ceil((self._packed(node) + self._unpacked(node)) * each)
         return tuple(
-            Issue(unit, count * each)
+            Issue(unit, count)
             for unit, count in ((Unit.TRANS, slow), (Unit.VECTOR, plain))
             if count
         )
+
+    def _unpacked(self, node: Node) -> float:
+        """Instructions for the operands of one element that are no f32 in a register."""
+        kinds = [self.meaning[name] for name in node.uses]
+        return sum(
+            UNPACKED.get(item.type.dtype.code, 2.0)
+            for item in kinds
+            if not item.kind.is_number and not item.type.dtype.is_bool
+        )
+
+    def _packed(self, node: Node) -> float:
+        """Instructions that make one element of the result of an f32, where it is none."""
+        dtype = node.type.dtype
+        if dtype.bits > PACKED_BITS or dtype.is_bool:
+            return 0.0
+        exact = node.op == "convert" and dtype.holds(self.meaning[node.uses[0]].type.dtype)
+        one = f"v_cvt_pk_{dtype}_f32" in self.target.extra_instructions
+        if one or (exact and dtype.name == "bf16"):
+            return 0.5
+        return ROUNDED.get(dtype.name, 2) / 2

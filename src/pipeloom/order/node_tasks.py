@@ -117,8 +117,8 @@ class _Lowering:
             if node.name in self.staged:
                 self._stage(node)
         for node in inputs:
-            for layout, product in self._wanted_layouts(node):
-                self._fetch(node, layout, product)
+            for layout in self._wanted_layouts(node):
+                self._fetch(node, layout)
         for node in self.meaning.nodes:
             if node.kind is NodeKind.OP:
                 self._compute(node)
@@ -183,27 +183,26 @@ class _Lowering:
         uneven = size % (narrow * widest // REGISTER_BYTES)
         return REGISTER_BYTES if uneven and size % narrow == 0 else widest
 
-    def _wanted_layouts(self, node: Node) -> Iterator[tuple[Layout, Product | None]]:
+    def _wanted_layouts(self, node: Node) -> Iterator[Layout]:
         """Every layout that some user wants the value in, once each."""
-        found: dict[Layout, Product | None] = {}
+        found: dict[Layout, None] = {}
         for user in self.meaning.nodes:
             if node.name not in user.operands:
                 continue
             if user.name in self.products and node.name in user.uses:
-                layout = self.layouts.operands[user.name, node.name]
-                found.setdefault(layout, self.products[user.name])
+                found[self.layouts.operands[user.name, node.name]] = None
             else:
-                found.setdefault(self.layouts.values[node.name], None)
-        yield from found.items()
+                found[self.layouts.values[node.name]] = None
+        yield from found
 
-    def _fetch(self, node: Node, layout: Layout, product: Product | None) -> None:
+    def _fetch(self, node: Node, layout: Layout) -> None:
         """A wave's part to registers: from LDS if it is staged, else from memory."""
         dims, dtype = node.type.dims, node.type.dtype
         shape = self.shares.shape(dims)
         loop = node.kind is NodeKind.STREAM
-        op = None if product is None else product.op
-        count, width = memory_accesses(layout, shape, dtype, op)
-        if op is not None and dict(layout.numbers).keys() & {"axis", "permuted"} == {"axis"}:
+        count, width = memory_accesses(layout, shape, dtype)
+        numbers = dict(layout.numbers).keys() if layout.kind == "operand" else set()
+        if numbers & {"axis", "permuted"} == {"axis"}:
             across = self._across(dtype)
             count, width = count * width // across, across
         if node.align < REGISTER_BYTES and dtype.bits < 8 * REGISTER_BYTES:

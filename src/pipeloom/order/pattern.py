@@ -22,6 +22,8 @@ class Pattern:
     in percent. ``deep`` LDS tiles rotate through one copy more than they need. ``room`` is for how
     many cycles of other instructions there is between two products, where vectors are computed,
     ``quiet`` how many are kept free of them ahead of a barrier, product by product.
+    ``early`` is by how many iterations more operands that vector ops make may be ahead of their
+    products: each costs their registers once more.
     ``span`` is the part of an iteration that reads take, in percent.
     ``exact`` leaves the times to the modulo solver (``exact_weave``).
     """
@@ -36,6 +38,7 @@ class Pattern:
     deep: int = 0
     room: int = 0
     quiet: tuple[int, ...] = ()
+    early: int = 0
     span: int = WHOLE
     exact: bool = False
     loading: Loading = Loading.IN_TURN

@@ -18,7 +18,7 @@ from typing import Any
 
 from pipeloom.errors import OrderError
 from pipeloom.order.exact_weave import exact_bound, exact_weave
-from pipeloom.order.instructions import has_vectors, refine
+from pipeloom.order.instructions import refine
 from pipeloom.order.interleave import interleave
 from pipeloom.order.pattern import WHOLE, Pattern
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
@@ -27,6 +27,7 @@ from pipeloom.order.sections import TRIPS, expand, make_phases
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
+from pipeloom.order.vector_tasks import has_vectors, made_operands
 from pipeloom.order.weave import TICKS, Woven, weave
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program, TripCount
@@ -137,10 +138,13 @@ def structures(lowered: Lowered) -> Iterator[Pattern]:
 def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
     """Loops with vector ops between products."""
     machine = Machine.of(refine(lowered))
-    for more, count in product(ROOMS, groups):
+    made = made_operands(lowered)
+    for early, more, count in product((0, 1) if made else (0,), ROOMS, groups):
         apart = count > 1
         yield Pattern(
             groups=count,
+            early=early,
+            order=_between_order(lowered, made),
             barriers=count,
             stagger=apart,
             deep=2 * apart,
@@ -149,6 +153,13 @@ def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
             quiet=(16, 16),
             priority=not machine.alone,
         )
+
+
+def _between_order(lowered: Lowered, made: set[str]) -> tuple[str, ...]:
+    """Of products: those of one fragment that vector ops compute follow each other, so that its
+    registers are free for the next one most of the time."""
+    products = [t for t in lowered.of(Region.LOOP) if t.unit is Unit.MATRIX]
+    return ORDERS[1] if any(t.reads[1].place in made for t in products) else ORDERS[0]
 
 
 def variations(pattern: Pattern, space: Choices) -> Iterator[Pattern]:

@@ -14,7 +14,6 @@ from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
-from pipeloom.order.matrix_choice import lane_bytes
 from pipeloom.program.resources import Layout
 
 RUN = 4
@@ -31,21 +30,52 @@ def accumulator(side: int, *, flip: bool = False) -> Layout:
 
 
 def operand(
-    op: MatrixOp, dims: Sequence[str], depth: str, *, permuted: bool = False, short: bool = False
+    op: MatrixOp,
+    dims: Sequence[str],
+    depth: str,
+    *,
+    permuted: bool = False,
+    short: bool = False,
+    run: int = 0,
 ) -> Layout:
     """An input of a matrix instruction whose K is ``depth``.
 
     ``permuted``: K in the order in which a matrix result has it, because the other input is one.
-    ``short``: a lane's run of K is what one instruction takes.
+    ``short``: a lane's run of K is what one instruction takes. ``run``: it has so many elements,
+    whatever their type: what an input is computed of lies like it.
     """
     numbers = [("side", op.m), ("depth", op.k)]
     if dims[-1] != depth:
         numbers.append(("axis", dims.index(depth)))
-    if permuted:
+    if run:
+        numbers.append(("run", run))
+    elif permuted:
         numbers.append(("permuted", 1))
     elif short:
         numbers.append(("short", 1))
     return Layout("operand", tuple(numbers))
+
+
+def run_of(op: MatrixOp, length: int, dtype: DType) -> int:
+    """Elements of a lane's run of K, of ``length`` elements of the type that is multiplied: 16
+    bytes, or what one instruction takes where K has no room for them."""
+    blocks = WAVE_LANES // op.m
+    run = LOAD_BYTES * 8 // dtype.bits
+    return op.k // blocks if length % (blocks * run) else run
+
+
+def run_depth(layout: Layout) -> int:
+    """How far along K the runs of all lanes of an ``operand`` go, where it says how long they are;
+    else 0."""
+    numbers = dict(layout.numbers)
+    return numbers.get("run", 0) * WAVE_LANES // numbers["side"]
+
+
+def grouped(layout: Layout, dtype: DType) -> Layout:
+    """The same, of a type whose codes cover several elements of K: a lane has each code once."""
+    if dtype.covers == 1 or layout.kind != "operand":
+        return layout
+    return Layout("operand", (*layout.numbers, ("group", dtype.covers)))
 
 
 def scales(op: MatrixOp) -> Layout:
@@ -79,6 +109,11 @@ def project(
         return Layout("accumulator", (("side", numbers["side"]), ("only", only)))
     if layout.kind == "lanes":
         return _project_lanes(numbers, dims, sizes, kept)
+    if layout.kind == "operand" and len(dims) == 2 and len(kept) == 1:
+        if kept[0] != dims[numbers.get("axis", 1)]:  # lanes go by rows as those of a result do
+            return Layout("accumulator", (("side", numbers["side"]), ("only", 0)))
+        named = (n for n in layout.numbers if n[0] in ("side", "depth", "run"))
+        return Layout("operand", (*named, ("only", 1)))
     return layout if tuple(kept) == tuple(dims) else None
 
 
@@ -120,6 +155,15 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
         return blocks * (1 if numbers["only"] == 0 else numbers["side"] ** 2 // WAVE_LANES)
     if layout.kind == "scales":
         return total // (numbers["side"] * numbers["depth"])
+    if layout.kind == "operand":
+        held = ceil(total / WAVE_LANES) * (numbers["side"] if "only" in numbers else 1)
+        if "group" not in numbers:
+            return held
+        length, run, group = shape[-1], numbers["run"], numbers["group"]
+        deep, rows = run_depth(layout), total // shape[-1] // numbers["side"]
+        if group >= deep:
+            return rows * ceil(length / group)
+        return rows * (length // deep) * ceil(run / group)
     if layout.kind == "lanes":
         spread, vector = numbers.get("spread", 1), numbers["vector"]
         groups = ceil(total * spread / (WAVE_LANES * vector))
@@ -129,22 +173,26 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
 
 def registers(layout: Layout | None, shape: Sequence[int], dtype: DType) -> int:
     """Registers per lane; truth values and block scales take one each."""
-    whole = dtype.is_bool or (layout is not None and layout.kind == "scales")
+    single = layout is not None and (layout.kind == "scales" or "group" in dict(layout.numbers))
+    whole = dtype.is_bool or single
     bits = 32 if whole else dtype.bits
     return ceil(per_lane(layout, shape) * bits / (8 * REGISTER_BYTES))
 
 
-def memory_accesses(
-    layout: Layout | None, shape: Sequence[int], dtype: DType, op: MatrixOp | None = None
-) -> tuple[int, int]:
+def memory_accesses(layout: Layout | None, shape: Sequence[int], dtype: DType) -> tuple[int, int]:
     """Memory instructions per wave that fill or drain the tile, and bytes per lane of each."""
     bits = max(dtype.bits, 8)
     if layout is None or layout.kind == "uniform":
         return 1, ceil(bits / 8)
     numbers = dict(layout.numbers)
+    if layout.kind == "operand" and "run" in numbers:
+        if "group" in numbers:
+            return per_lane(layout, shape), ceil(dtype.bits / 8)
+        each = numbers["run"] * dtype.bits // 8
+        runs = per_lane(layout, shape) // numbers["run"]
+        return runs * ceil(each / LOAD_BYTES), min(each, LOAD_BYTES)
     if layout.kind == "operand":
-        assert op is not None
-        each = lane_bytes(op, dtype)
+        each = numbers["side"] * numbers["depth"] * dtype.bits // (8 * WAVE_LANES)
         axis = numbers.get("axis", len(shape) - 1)
         deep = shape[axis] // numbers["depth"]
         rows = prod(shape) // (shape[axis] * numbers["side"])
@@ -170,7 +218,7 @@ def two_blocks_at_once(layout: Layout, shape: Sequence[int], dtype: DType) -> bo
 def shared_lanes(layout: Layout, shape: Sequence[int], reduced: Layout) -> int:
     """Lanes that must combine for one element when a tile is reduced: each step halves them."""
     numbers, left = dict(layout.numbers), dict(reduced.numbers)
-    if layout.kind == "accumulator":
+    if layout.kind in ("accumulator", "operand"):
         side = numbers["side"]
         if reduced.kind == "uniform":
             return WAVE_LANES

@@ -7,8 +7,9 @@ with code.serving(ServedStep("kernel", 7, "MMA(0, 0)")):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 
 from pipeloom.write.isa import (
     Align,
@@ -40,6 +41,20 @@ class Code:
         )
         self.lines.append(made)
         return made
+
+    def side_by_side(self, parts: Iterable[Callable[[Code], None]]) -> None:
+        """Append the instructions of several parts in turn: the first of each, then the second.
+
+        They must not touch each other's registers.
+        """
+        found: list[list[Line]] = []
+        for part in parts:
+            one = Code()
+            one._provenance = self._provenance
+            part(one)
+            found.append(one.lines)
+        for row in zip_longest(*found):
+            self.lines += [line for line in row if line is not None]
 
     def wait(self, vm: int | None = None, lgkm: int | None = None) -> None:
         """Append an ``s_waitcnt``."""

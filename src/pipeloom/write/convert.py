@@ -20,6 +20,8 @@ STORED_BITS = {
     "bf16": 16, "fp16": 16, "f32": 32, "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8,
 }  # fmt: skip
 """Types that f32 becomes."""
+INTEGER_BITS = {"i4": 4, "u4": 4, "i8": 8, "u8": 8}
+"""Types that become f32, and are not made of it."""
 HIGH_HALF = 0xFFFF0000
 PACK_BF16 = "v_cvt_pk_bf16_f32"
 
@@ -49,9 +51,12 @@ def prepare(code: Code, target: Target, dtype: str, scratch: ConvertScratch) -> 
 
 def pack(
     code: Code, target: Target, dtype: str, result: Register, sources: Sequence[Register],
-    scratch: ConvertScratch,
+    scratch: ConvertScratch, *, exact: bool = False,
 ) -> None:  # fmt: skip
-    """Two or four f32 as one register of elements, which are 16 or 8 bits each."""
+    """Two or four f32 as one register of elements, which are 16 or 8 bits each.
+
+    ``exact``: they are values of the type, so that nothing is rounded.
+    """
     work = scratch.work
     low, high = sources[:2]
     if STORED_BITS.get(dtype) == 8:
@@ -68,6 +73,8 @@ def pack(
         )
     elif PACK_BF16 in target.extra_instructions:
         code(PACK_BF16, result, low, high)
+    elif exact:
+        code("v_perm_b32", result, high, low, scratch.pack)
     else:
         for source, rounded in ((low, work.part(0)), (high, work.part(1))):
             _round_to_bf16(code, source, rounded, scratch)
@@ -115,8 +122,11 @@ def _round_to_bf16(code: Code, source: Register, result: Register, scratch: Conv
 
 
 def unpack(code: Code, dtype: str, result: Register, source: Register, position: int) -> None:
-    """Element ``position`` of a register of 16-bit or 8-bit elements, as f32."""
+    """Element ``position`` of a register of smaller elements, as f32."""
     bits = STORED_BITS.get(dtype)
+    if dtype in INTEGER_BITS:
+        _unpack_integer(code, dtype, result, source, position)
+        return
     if dtype == "bf16":
         if position:
             code("v_and_b32", result, HIGH_HALF, source)
@@ -133,6 +143,21 @@ def unpack(code: Code, dtype: str, result: Register, source: Register, position:
             hint="vector instructions take f32, bf16, fp16 and the chip's 8-bit floats",
             field="dtype",
         )
+
+
+def _unpack_integer(
+    code: Code, dtype: str, result: Register, source: Register, position: int
+) -> None:
+    """The field of its bits, with its sign, as a number; a byte without sign at once."""
+    bits = INTEGER_BITS[dtype]
+    if dtype == "u8":
+        code(f"v_cvt_f32_ubyte{position}", result, source)
+    elif dtype == "u4":
+        code("v_bfe_u32", result, source, bits * position, bits)
+        code("v_cvt_f32_ubyte0", result, result)
+    else:
+        code("v_bfe_i32", result, source, bits * position, bits)
+        code("v_cvt_f32_i32", result, result)
 
 
 def packed_words(

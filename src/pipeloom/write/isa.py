@@ -179,12 +179,14 @@ def _table() -> dict[str, Opcode]:
     add(binary, "=v1", "svi1", "svi1")
     ternary = (
         "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32 "
-        "v_max3_f32 v_min3_f32"
+        "v_bfe_i32 v_max3_f32 v_min3_f32"
     )
     add(ternary, "=v1", "svi1", "svi1", "svi1")
+    add("v_dot2_f32_f16 v_dot2_f32_bf16", "=v1", "svi1", "svi1", "svi1")
     add("v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")
     add("v_cvt_f32_fp8 v_cvt_f32_bf8", "=v1", "svi1")
     add("v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32", "=v1", "svi1")
+    add(" ".join(f"v_cvt_f32_ubyte{byte}" for byte in range(4)), "=v1", "svi1")
     add("v_readfirstlane_b32", "=s1", "v1")
     add(
         "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32 v_cmp_le_i32",

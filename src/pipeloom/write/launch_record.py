@@ -96,7 +96,7 @@ def _array(emitted: EmittedKernel, name: str) -> dict[str, Any]:
     kind = node.type
     covers = {"covers": kind.dtype.covers} if kind.dtype.covers > 1 else {}
     return {
-        "dtype": kind.dtype.name,
+        "dtype": kind.dtype.code,
         "bits": kind.dtype.bits,
         "dims": list(node.array_dims),
         "batch": list(node.batch),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom.cli.main import main
-from pipeloom.drive import deriving
+from pipeloom.drive import deriving, loop_cycles
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Program
 
@@ -141,7 +141,7 @@ def test_ctrl_c_in_the_search_is_no_success(
             return steady(program, trips)
         raise KeyboardInterrupt
 
-    steady = deriving.steady_cycles
+    steady = loop_cycles.steady_cycles
     monkeypatch.setenv("PIPELOOM_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(deriving, "steady_cycles", interrupted)
     proofs: list[Program] = []

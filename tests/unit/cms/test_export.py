@@ -20,7 +20,7 @@ from pipeloom.cms import (
 from pipeloom.cms.scalars import follow
 from pipeloom.declare.kernels import gemm
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.deriving import steady_cycles
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.errors import SpecError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for

@@ -11,7 +11,8 @@ from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving
 from pipeloom.drive.certifying import Derived, Ended, Progress
-from pipeloom.drive.deriving import derive, derived_key, steady_cycles
+from pipeloom.drive.deriving import derive, derived_key
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program

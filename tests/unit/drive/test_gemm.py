@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.random_gemms import run_one
 from pipeloom.declare.gemm_problem import Finish
-from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import target_for
 from pipeloom.order.node_tasks import lower

@@ -16,7 +16,8 @@ import pytest
 
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive import deriving, store
-from pipeloom.drive.deriving import _tried, derive, derived_key, steady_cycles
+from pipeloom.drive.deriving import _tried, derive, derived_key
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.drive.store import FILE, SHARED, Store, sources_digest
 from pipeloom.errors import SpecError
 from pipeloom.judge.verify import verify

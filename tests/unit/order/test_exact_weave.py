@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeloom.declare.kernels import attention, gemm
-from pipeloom.drive.deriving import steady_cycles
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for

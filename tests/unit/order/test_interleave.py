@@ -9,18 +9,20 @@ import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention
-from pipeloom.drive.deriving import steady_cycles
+from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.dependences import dependences
-from pipeloom.order.instructions import is_vector, refine
-from pipeloom.order.interleave import _Gaps, _Interleaver
+from pipeloom.order.gaps import Gaps
+from pipeloom.order.instructions import refine
+from pipeloom.order.interleave import _Interleaver
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, structures, timed, woven
 from pipeloom.order.tasks import Lowered
+from pipeloom.order.vector_tasks import is_vector
 from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program
@@ -162,7 +164,7 @@ def test_parts_of_a_sum_wait_for_each_others_result() -> None:
 
 def test_a_gap_weighs_by_what_the_other_wave_does_meanwhile() -> None:
     """It is ``apart`` gaps behind, or ahead, which is the same round the loop."""
-    gaps = _Gaps(5, 2)
+    gaps = Gaps(5, 2)
     gaps.add(4, 8, port=8)
     assert [gaps.weight(gap, 1)[0] for gap in range(5)] == [0, 8, 8, 0, 24]
     assert gaps.weight(6, 1) == (8, 6)
@@ -171,7 +173,7 @@ def test_a_gap_weighs_by_what_the_other_wave_does_meanwhile() -> None:
 def test_the_end_of_the_loop_has_room_in_its_gap() -> None:
     """A trip begins half way between two barriers; what ends it stands in the gap before."""
     weaver = _Interleaver(refine(SMALL), replace(PATTERN, quiet=()))
-    gaps = _Gaps(weaver.count, 0)
+    gaps = Gaps(weaver.count, 0)
     weaver._place_products([1])
     weaver._place_reads(gaps)
     reads = list(gaps.used)

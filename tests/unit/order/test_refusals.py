@@ -58,15 +58,15 @@ def test_the_remedy_is_one_that_the_chip_and_the_writer_have() -> None:
     assert not {"f32", "scaled_matmul", "fp8", "fp4", "fp6"} & named
 
 
-def test_a_product_of_what_vector_ops_make_of_a_loaded_tile() -> None:
+def test_a_product_of_what_vector_ops_make_across_rows() -> None:
     loop = Loop("odd", over="k")
-    a, b = loop.stream("A", "f32", m=64, k=32), loop.stream("B", "bf16", n=64, k=32)
+    a, b = loop.stream("A", "f32", k=32, m=64), loop.stream("B", "bf16", n=64, k=32)
     c = loop.carry("C", m=64, n=64)
     c += a.to("bf16").named("rounded") @ b
     loop.store("out", c)
-    with pytest.raises(ConfigError, match="multiplies 'rounded'") as caught:
+    with pytest.raises(ConfigError, match="operand 'rounded'") as caught:
         arrange(loop, GFX950, 4)
-    assert "before the launch" in str(caught.value.hint)
+    assert "'k' last" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("waves", "more"), [(1, True), (64, False)])

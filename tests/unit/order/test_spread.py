@@ -92,7 +92,7 @@ def test_counts_per_lane() -> None:
 def test_memory_instructions(
     layout: Layout, shape: tuple[int, ...], counts: tuple[int, int]
 ) -> None:
-    assert memory_accesses(layout, shape, BF16, MFMA) == counts
+    assert memory_accesses(layout, shape, BF16) == counts
 
 
 def test_lanes_that_combine() -> None:
@@ -152,11 +152,17 @@ def test_what_cannot_lie_together_is_refused() -> None:
         layouts_of(loop, 1)
 
 
-def test_a_product_of_a_vector_result_is_refused() -> None:
+def test_what_an_operand_is_computed_of_lies_like_it() -> None:
     loop = Loop("vector", over="k")
-    x, w = loop.stream("X", "f32", m=64, k=32), loop.stream("W", "bf16", n=64, k=32)
+    x, w = loop.stream("X", "i8", m=64, k=32), loop.stream("W", "bf16", n=64, k=32)
+    by_row, by_k = loop.resident("R", "f32", m=64), loop.stream("F", "f32", k=32)
     c = loop.carry("C", m=64, n=64)
-    c += (x * 2.0).to("bf16") @ w.staged()
+    c += (x * by_row * by_k * loop.stream("S", F32.per(32), m=64, k=32)).to("bf16") @ w.staged()
     loop.store("out", c)
-    with pytest.raises(ConfigError, match=r"vector.C.next multiplies 'convert'"):
-        layouts_of(loop, 4)
+    values = layouts_of(loop, 4).values
+    numbers = dict(values["X"].numbers)
+    assert values["X"].kind == "operand"
+    assert numbers["run"] * BF16.bits == 8 * 16
+    assert values["R"] == Layout("accumulator", (("side", numbers["side"]), ("only", 0)))
+    assert dict(values["F"].numbers) == {**numbers, "only": 1}
+    assert dict(values["S"].numbers) == {**numbers, "group": 32}

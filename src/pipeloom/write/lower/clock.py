@@ -72,7 +72,7 @@ class Clock:
         self.constant = program.iterations.constant
         self.least = program.iterations.at(program.min_trips)
         self._positions: dict[str, Stride] = {}
-        self._ahead: dict[tuple[Stride, int], str] = {}
+        self._ahead: dict[tuple[Stride, int, int], str] = {}
         """Offsets that are computed, the last one used at the end, and where they are."""
         self._base = Affine()
         self.epoch = 0
@@ -240,19 +240,38 @@ class Clock:
         stride = array.over_stride
         at = self._frame[f"at {stride}"]
         clamped = self._memory.meaning.ragged
-        if iteration == 0 and not clamped:
+        shared = self._shares_codes(array)
+        if iteration == 0 and not clamped and not shared:
             return at
-        known = self._ahead.pop((stride, iteration), None)
-        name = self._ahead[stride, iteration] = known or self._vacant()
+        key = (stride, iteration, array.element if shared else 0)
+        known = self._ahead.pop(key, None)
+        name = self._ahead[key] = known or self._vacant()
         result = self._frame[name]
         if known is not None:
             return result
         self._ahead_of(code, result, at, iteration, stride)
+        if shared:
+            code("s_and_b32", result, result, -array.element)
         if clamped:
             # Past the end, all of a tile is: num_records - soffset must not be negative, because
             # the chip compares with that difference (CDNA3 ISA, "Buffer addressing").
             code("s_min_u32", result, result, self._frame[f"buffer {array.name}"].part(2))
         return result
+
+    def _shares_codes(self, array: Array) -> bool:
+        """Whether a code of a stream stands for elements of several iterations, so that iterations
+        are parts of a code apart."""
+        covers = array.node.type.dtype.covers
+        if covers <= self.tile:
+            return False
+        if covers % self.tile or self.tile * array.node.type.dtype.bits % (8 * covers):
+            raise EmitError(
+                f"a code of {array.name} covers {covers} elements, which is no whole number of "
+                f"iterations of {self.tile}, or too many",
+                hint="let a group have as many elements as an iteration, or 2, 4, 8, ... times",
+                field=array.name,
+            )
+        return True
 
     def _vacant(self) -> str:
         """A scalar for one more offset, if need be of the one that was not used for longest."""

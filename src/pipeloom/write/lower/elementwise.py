@@ -7,21 +7,23 @@ Ops that reduce are ``reductions``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from pipeloom.program import VOCABULARY, Access, Node, OpDef, Reduce, Work
 from pipeloom.write.code import Code
+from pipeloom.write.convert import INTEGER_BITS
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import Bank
+from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.mask import Masked, plan_mask
 from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
 from pipeloom.write.lower.region import PredicatedRegion, mask_names
-from pipeloom.write.lower.register_tiles import partial
+from pipeloom.write.lower.register_tiles import partial as held_in_parts
 from pipeloom.write.lower.templates import templates_of
 from pipeloom.write.lower.vector_operands import Operands, OperandSource
 
@@ -70,9 +72,11 @@ def plan_elementwise(
 
 
 def _check_floats(op: OpDef, nodes: Sequence[Node]) -> None:
-    """The instructions of shipped ops are those of f32."""
+    """The instructions of shipped ops are those of f32; small integers are read as such."""
     for node in nodes:
-        if op.name in VOCABULARY and node.type.dtype.is_integer:
+        kind = node.type.dtype
+        reads = kind.code in INTEGER_BITS and node is not nodes[-1]
+        if op.name in VOCABULARY and kind.is_integer and not reads:
             raise EmitError(
                 f"{op.name} computes in f32, but {node.name!r} is {node.type}",
                 hint="use an op of your own with a lowering for integers",
@@ -112,7 +116,7 @@ def _plan(
             hint="use an op with a reduction",
             field=work.label,
         )
-    if op.reduce is None and partial(tile.resource) is None:
+    if op.reduce is None and held_in_parts(tile.resource) is None:
         sources = [source.joined(context) for source in sources]
     corner = np.array([p for p, _ in box], np.int64)
     held = [tile.coordinates[slot] - corner for slot in slots]
@@ -144,6 +148,13 @@ def _plan(
         reduction = Reduction(op, target, tile, slots, terms, sources[0], start, first)
         return plan_reduction(context, reduction, in_parts=bool(goes_on) or context.partial)
     lines = templates_of(op)
+    unpacks = (
+        work.when is None
+        and op.lowered() == _MOVE.lowered()
+        and sources[0].tile is not None
+        and sources[0].tile.pack > 1
+        and tile.resource.type.dtype != sources[0].tile.resource.type.dtype
+    )
     converts = (
         work.when is None
         and op.lowered() == _MOVE.lowered()
@@ -194,10 +205,27 @@ def _plan(
     if masked is not None and tile.pack == 1 and region is None:
         return plan_mask(context, masked, jobs)
     operands = Operands(context, tile, len(sources))
+    exact = op.lowered() == _MOVE.lowered() and all(
+        source.tile is not None and tile.resource.type.dtype.holds(source.tile.resource.type.dtype)
+        for source in sources
+    )
     holds: list[str] = []
     if target.resource in context.conditions:
         holds = mask_names(context.frame, target, tile.registers)
         lines = tuple(replace(line, operands=("d", *line.operands[1:])) for line in lines[:1])
+
+    beside = operands.beside(lines, sources) if region is None else 1
+
+    def element(made: list[Register], number: int, job: _Job, turn: int, code: Code) -> None:
+        slot, chosen = job
+        if region is not None:
+            region.choose(code, masks[slot])
+        if unpacks:
+            made[number] = operands.read_to(code, made[number], sources[0], chosen[0])
+        elif converts:
+            made[number] = operands.found(code, made[number], sources[0], chosen[0])
+        else:
+            operands.apply(code, lines, made[number], chosen, sources, turn)
 
     def emit(code: Code) -> None:
         operands.prepare(code)
@@ -207,22 +235,35 @@ def _plan(
         for slot, chosen in jobs if holds else ():
             operands.apply(code, lines, context.frame[holds[slot]], chosen, sources)
         result = context.registers(target)
-        for group in () if holds else chunks:
-            place = result.part(group[0][0] // tile.pack)
-            direct = tile.pack == 1 and place.bank is Bank.VECTOR
-            made = [place if direct else operands.result(i) for i in range(len(group))]
-            for number, (slot, chosen) in enumerate(group):
-                if region is not None:
-                    region.choose(code, masks[slot])
-                if converts:
-                    made[number] = operands.found(code, made[number], sources[0], chosen[0])
-                else:
-                    operands.apply(code, lines, made[number], chosen, sources)
-            operands.finish(code, place, made)
+        for begin in range(0, 0 if holds else len(chunks), beside):
+            groups = chunks[begin : begin + beside]
+            made: list[list[Register]] = []
+            parts: list[Callable[[Code], None]] = []
+            for turn, group in enumerate(groups, begin):
+                place = result.part(group[0][0] // tile.pack)
+                direct = tile.pack == 1 and place.bank is Bank.VECTOR
+                first = turn * len(group)
+                made.append(
+                    [place if direct else operands.result(first + i) for i in range(len(group))]
+                )
+                parts += [
+                    partial(element, made[-1], number, job, first + number)
+                    for number, job in enumerate(group)
+                ]
+            if beside > 1:
+                code.side_by_side(parts)
+            else:
+                for part in parts:
+                    part(code)
+            for group, into in zip(groups, made, strict=True):
+                place = result.part(group[0][0] // tile.pack)
+                operands.finish(code, place, into, exact=exact)
 
     return emit
 
 
+_Job = tuple[int, list[int | None]]
+"""A slot of the result, and those of the operands."""
 _Reads = Sequence[tuple[OperandSource | None, int | None]]
 
 

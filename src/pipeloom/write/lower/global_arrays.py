@@ -64,7 +64,7 @@ class Array:
         """Bytes between neighbours along a dimension."""
         if axis < len(self.dims) - 1:
             return f"stride {self.name}.{axis}"
-        size = Fraction(1, self.elements_of(1)) if self.elements_of(1) else self.element
+        size = Fraction(self.node.type.dtype.bits, 8 * self.node.type.dtype.covers)
         return int(size) if size.denominator == 1 else size
 
     @property
@@ -80,12 +80,19 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
         dtype = node.type.dtype
         kind, dims = node.kind, node.type.dims
         whole = dtype.bits in (8, 16, 32) and dtype.covers == 1
-        part = kind is NodeKind.STREAM and dims[-1:] == (meaning.over,) and dtype.bits in (4, 8)
+        even = dtype.covers & (dtype.covers - 1) == 0
+        part = (
+            even
+            and kind is NodeKind.STREAM
+            and dims[-1:] == (meaning.over,)
+            and dtype.bits in (4, 8, 16, 32)
+        )
         if dtype.scale is not None or not dims or not (whole or part):
             raise EmitError(
                 f"{node.name} is {node.type}, which kernels cannot load or store",
                 hint="use elements of 8, 16 or 32 bits, block scales as a stream of their own; "
-                "elements that share a byte follow each other along the loop",
+                "elements that share a byte, or a code with 2, 4, 8, ... others, follow each other "
+                "along the loop",
                 field=node.name,
             )
         found[node.name] = Array(node, meaning.over)

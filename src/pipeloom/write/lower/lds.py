@@ -173,7 +173,7 @@ def _operand_layout(
     across = "axis" in numbers
     if reads := _reads_across(program, target, tile, tiles):
         layout = layout_across(target, panel, reads)
-    elif across and not takes_rows(tile.row_bytes, side):
+    elif (across or "run" in numbers) and not takes_rows(tile.row_bytes, side):
         layout = TileLayout(panel, Swizzle(0, 0))
     else:
         blocks = WAVE_LANES // side if "short" in numbers and not across else 0

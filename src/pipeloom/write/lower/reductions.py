@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from pipeloom.program import Access, OpDef, Reduce, Work
+from pipeloom.program import VOCABULARY, Access, OpDef, Reduce, Work
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand, Register
@@ -163,6 +163,8 @@ def _combine(
     assert op.reduce is not None
     how, left = op.reduce, list(slots)
     verb = COMBINE[how]
+    if op is VOCABULARY["sum_squares"] and operands.squares(code, into, source, left, fresh):
+        return
     if op.lowered() is not None:
         lines = templates_of(op)
         for number, slot in enumerate(left):

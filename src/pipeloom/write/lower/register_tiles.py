@@ -129,9 +129,10 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     """
     layout = resource.layout
     kind = "uniform" if layout is None else layout.kind
-    whole = single or resource.type.dtype.is_bool or kind == "scales"
+    group = 0 if layout is None else dict(layout.numbers).get("group", 0)
+    whole = single or resource.type.dtype.is_bool or kind == "scales" or group > 0
     bits = WORD_BITS if whole else resource.type.dtype.bits
-    shared = resource.type.dtype.covers > 1 and kind != "scales"
+    shared = resource.type.dtype.covers > 1 and kind != "scales" and not group
     if (
         bits not in (4 if kind == "operand" else 8, 8, 16, 32)
         or shared
@@ -302,7 +303,8 @@ def _side(resource: Resource) -> int:
         cut = [size for axis, size in enumerate(shape) if axis != k_axis(resource)][-1:]
     else:
         cut = list(shape[-1:] if "only" in dict(resource.layout.numbers) else shape[-2:])
-    if side not in (16, 32) or not cut or any(size % side for size in cut):
+    alone = resource.layout.kind == "operand" and "only" in dict(resource.layout.numbers)
+    if side not in (16, 32) or not (cut or alone) or any(size % side for size in cut):
         raise EmitError(
             f"{resource.name} is {resource.type} in blocks of {side}",
             hint="blocks are of 16 or 32 rows, and tiles whole blocks",
@@ -333,31 +335,42 @@ def _operand(resource: Resource) -> tuple[Coordinates, int]:
     The order of K inside a tile is free as long as both operands agree: 16 bytes feed one MFMA of
     16-bit 16x16x32, two of 16x16x16 and half of an fp8 16x16x128. ``permuted`` says that the other
     operand is a matrix result, which has K in runs of four; ``short``, that each instruction has a
-    box of K of its own.
+    box of K of its own; ``run``, how many elements lie together; ``only``, that it has K alone.
     """
     side, depth = _side(resource), _number(resource, "depth")
     shape, bits = resource.type.shape, resource.type.dtype.bits
-    deep, across = k_axis(resource), row_axis(resource)
-    rows, length = shape[across], shape[deep]
+    deep = k_axis(resource)
+    across = None if _number(resource, "only", 0) else row_axis(resource)
+    rows, length = 1 if across is None else shape[across], shape[deep]
     blocks = WAVE_LANES // side
-    run = QUAD * bits // 8 if _number(resource, "permuted", 0) else LOAD_BYTES
-    if _number(resource, "short", 0) or length * bits % (8 * blocks * run):
-        run = depth * bits // 8 // blocks
-    uneven = not run or length % depth or length * bits % (8 * blocks * run)
-    if prod(shape) != rows * length or uneven:
+    run = QUAD if _number(resource, "permuted", 0) else LOAD_BYTES * 8 // bits
+    run = _number(resource, "run", 0) or run
+    if _number(resource, "short", 0) or length % (blocks * run):
+        run = depth // blocks
+    if prod(shape) != rows * length or not run or length % depth or length % (blocks * run):
         raise EmitError(
             f"{resource.name} is {resource.type}, which is no rows of K in blocks of {depth}",
             hint="an operand has rows and K, which is a multiple of the depth",
             field=resource.name,
         )
-    per_run = run * 8 // bits
     lane = np.arange(WAVE_LANES)
     slot = np.arange(length // blocks)
-    along = (slot[:, None] // per_run * blocks + lane // side) * per_run + slot[:, None] % per_run
-    table = np.zeros((rows // side, *along.shape, len(shape)), np.int64)
+    along = (slot[:, None] // run * blocks + lane // side) * run + slot[:, None] % run
+    along = _codes(resource, along)
+    table = np.zeros((max(rows // side, 1), *along.shape, len(shape)), np.int64)
     table[..., deep] = along
-    table[..., across] = side * np.arange(rows // side)[:, None, None] + lane % side
-    return table.reshape(-1, WAVE_LANES, len(shape)), run
+    if across is not None:
+        table[..., across] = side * np.arange(rows // side)[:, None, None] + lane % side
+    return table.reshape(-1, WAVE_LANES, len(shape)), run * bits // 8
+
+
+def _codes(resource: Resource, along: Coordinates) -> Coordinates:
+    """Of codes that cover ``group`` elements of K, the first element, each once in a lane."""
+    group = _number(resource, "group", 0)
+    if not group:
+        return along
+    first = along // group * group
+    return np.stack(list({held.tobytes(): held for held in first}.values()))
 
 
 def _scales(resource: Resource) -> Coordinates:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeloom.program import Access, Node, NodeKind, Reduce, Work
+from pipeloom.program import Access, Node, NodeKind, Reduce, Space, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.code import Code
 from pipeloom.write.convert import (
@@ -25,7 +25,7 @@ from pipeloom.write.convert import (
     unpack,
 )
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import Bank, Operand, Register
+from pipeloom.write.isa import VCC, Bank, Operand, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.lanes import LaneExchange, sharing_lanes
 from pipeloom.write.lower.left import Left
@@ -40,6 +40,9 @@ COMBINE = {
 }
 PAIRS = 2
 """Of terms that are summed side by side."""
+BESIDE = 8
+"""Elements in registers of their own while they are unpacked, computed and packed: their
+instructions need not wait for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,10 @@ class OperandSource:
         if self.tile is None:
             return None
         corner = np.array([p for p, _ in self.box], np.int64)
-        found = self.tile.slot_of(relative[:, [dims.index(dim) for dim in self.dims]] + corner)
+        wanted = relative[:, [dims.index(dim) for dim in self.dims]] + corner
+        covers = self.tile.resource.type.dtype.covers
+        wanted[:, -1:] -= wanted[:, -1:] % covers
+        found = self.tile.slot_of(wanted)
         if found is None:
             raise EmitError(
                 f"{work.label}: lanes do not hold the elements of {self.tile.resource.name} "
@@ -117,8 +123,10 @@ class Operands:
     ) -> None:
         self._context, self._tile = context, tile
         frame = self._frame = context.frame
-        self._operands = frame.scratch("operands", max(sources, 1))
-        self._results = frame.scratch("results", max(tile.pack, 2))
+        self._beside = BESIDE if tile.pack > 1 else 1
+        self._sources = max(sources, 1)
+        self._operands = frame.scratch("operands", self._sources * min(self._beside, PAIRS))
+        self._results = frame.scratch("results", max(tile.pack, self._beside, 2))
         self._temporary = frame.scratch("temporary")
         self._pairs = frame.scratch("pairs", PAIRS) if pairs else ""
         self._dtype = tile.resource.type.dtype.name
@@ -135,12 +143,26 @@ class Operands:
                 )
 
     def result(self, number: int) -> Register:
-        """Where a result is made that goes elsewhere."""
-        return self._frame[self._results].part(number)
+        """Where the ``number``-th result is made, if it goes elsewhere."""
+        return self._frame[self._results].part(number % max(self._beside, self._tile.pack, 2))
 
     def pair(self, number: int) -> Register:
         """Where two terms are combined."""
         return self._frame[self._pairs].part(number)
+
+    def beside(self, lines: Sequence[Template], sources: Sequence[OperandSource]) -> int:
+        """How many registers of results may be made side by side: those whose elements share no
+        scratch register on the way."""
+        scalars = sum(s.tile is None or s.tile.resource.space is Space.SCALAR for s in sources)
+        alone = (
+            len(lines) == 1
+            and "t" not in lines[0].operands
+            and VCC not in lines[0].operands
+            and sum(map(self._unpacks, sources)) == 1
+            and not any(s.left or s.join for s in sources)
+            and (not scalars or (scalars == 1 and lines[0].takes_scalar))
+        )
+        return max(1, BESIDE // self._tile.pack) if alone else 1
 
     @property
     def _conversion(self) -> ConvertScratch:
@@ -154,9 +176,29 @@ class Operands:
         if self._convert and needs_constants(self._context.target, self._dtype):
             prepare(code, self._context.target, self._dtype, self._conversion)
 
+    def read_to(
+        self, code: Code, into: Register, source: OperandSource, slot: int | None
+    ) -> Register:
+        """An element of a packed operand as f32, in a register of its own."""
+        found = self._read(code, into, source, slot)
+        assert isinstance(found, Register)
+        return found
+
     def read(self, code: Code, number: int, source: OperandSource, slot: int | None) -> Operand:
         """An operand as vector instructions can read it: f32 in a vector register, or a scalar."""
-        context, scratch = self._context, self._frame[self._operands].part(number)
+        return self._read(code, self._frame[self._operands].part(number), source, slot)
+
+    def _unpacks(self, source: OperandSource) -> bool:
+        """Whether an operand is made f32 before it is used."""
+        if source.tile is None or source.access is None:
+            return False
+        bits = STORED_BITS.get(source.tile.resource.type.dtype.code, WORD_BITS)
+        return source.tile.pack > 1 or bits < WORD_BITS
+
+    def _read(
+        self, code: Code, scratch: Register, source: OperandSource, slot: int | None
+    ) -> Operand:
+        context = self._context
         if source.left is not None and slot is not None:
             return source.left.operand(code, slot, scratch)
         if source.tile is None or source.access is None or slot is None:
@@ -164,8 +206,8 @@ class Operands:
             return value if isinstance(value, int) else context.frame[value]
         place = context.registers(source.access).part(slot // source.tile.pack)
         register = _readable(code, place, scratch)
-        dtype = source.tile.resource.type.dtype.name
-        if source.tile.pack > 1 or STORED_BITS.get(dtype, WORD_BITS) < WORD_BITS:
+        if self._unpacks(source):
+            dtype = source.tile.resource.type.dtype.code
             unpack(code, dtype, scratch, register, slot % source.tile.pack)
             return scratch
         if source.join is not None:
@@ -189,21 +231,29 @@ class Operands:
         into: Register,
         slots: Sequence[int | None],
         sources: Sequence[OperandSource],
+        turn: int = 0,
     ) -> None:
-        """An op's instructions, on these slots of its operands."""
+        """An op's instructions, on these slots of its operands; of results that are made side by
+        side, the ``turn``-th. What is unpacked first, is where the result will be."""
+        scratch = self._frame[self._operands].part(
+            turn % min(self._beside, PAIRS) * self._sources, self._sources
+        )
+        first = next((n for n, source in enumerate(sources) if self._unpacks(source)), None)
+        if into.bank is not Bank.VECTOR or len(lines) > 1:
+            first = None
         values = [
-            self.read(code, number, source, slot)
+            self._read(code, into if number == first else scratch.part(number), source, slot)
             for number, (source, slot) in enumerate(zip(sources, slots, strict=True))
         ]
         scalars = [v for v in values if isinstance(v, Register) and v.bank is Bank.SCALAR]
         if len(scalars) > 1 or (scalars and not all(line.takes_scalar for line in lines)):
             for number, value in enumerate(values):
                 if isinstance(value, Register) and value.bank is Bank.SCALAR:
-                    values[number] = self._frame[self._operands].part(number)
+                    values[number] = scratch.part(number)
                     code("v_mov_b32", values[number], value)
         # A line may write the result before another reads an operand that lies in that register.
         early = any(line.operands[0] == "d" for line in lines[:-1])
-        final = self.result(0) if early and into in values else into
+        final = self.result(turn + 1) if early and into in values else into
         places: dict[str, Operand] = {"d": final, "t": self._frame[self._temporary]}
         places |= {str(number): value for number, value in enumerate(values)}
         for line in lines:
@@ -211,15 +261,42 @@ class Operands:
         if final is not into:
             code("v_mov_b32", into, final)
 
-    def finish(self, code: Code, place: Register, made: Sequence[Register]) -> None:
-        """Results that were made elsewhere go to their register."""
+    def squares(
+        self,
+        code: Code,
+        into: Register,
+        source: OperandSource,
+        slots: Sequence[int | None],
+        fresh: bool,
+    ) -> bool:
+        """Add the squares of pairs that share a register, where an instruction does; whether all
+        of the terms are such pairs, and one does."""
+        if source.tile is None or source.access is None or source.tile.pack != PAIRS:
+            return False
+        verb = self._context.target.pair_product(source.tile.resource.type.dtype.name)
+        found = [slot for slot in slots if slot is not None]
+        pairs = list(zip(found[::PAIRS], found[1::PAIRS], strict=False))
+        whole = len(found) % PAIRS == 0 and all(a % PAIRS == 0 and b == a + 1 for a, b in pairs)
+        words = self._context.registers(source.access)
+        if verb is None or not whole or words.bank is not Bank.VECTOR:
+            return False
+        for number, (first, _) in enumerate(pairs):
+            word = words.part(first // PAIRS)
+            code(verb, into, word, word, 0 if fresh and number == 0 else into)
+        return True
+
+    def finish(
+        self, code: Code, place: Register, made: Sequence[Register], *, exact: bool = False
+    ) -> None:
+        """Results that were made elsewhere go to their register; ``exact``: nothing is rounded."""
         if made[0] == place:
             return
         value = made[0]
         if self._tile.pack > 1:
             value = place if place.bank is Bank.VECTOR else made[0]
             whole = [*made, *[made[-1]] * (self._tile.pack - len(made))]
-            pack(code, self._context.target, self._dtype, value, whole, self._conversion)
+            scratch = self._conversion
+            pack(code, self._context.target, self._dtype, value, whole, scratch, exact=exact)
         if place.bank is Bank.ACCUMULATOR:
             code("v_accvgpr_write_b32", place, value)
         elif place.bank is Bank.SCALAR:

@@ -1,0 +1,72 @@
+"""How long a loop takes in the simulator, and a whole kernel with it.
+
+A vector op that makes an operand (dequantised weights) is one step of some thirty instructions, and
+the writer puts products between them. So of such loops the written instructions are simulated, and
+decide which order is the fastest.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
+from pipeloom.judge.simulate.issued import total_cycles
+from pipeloom.judge.verify import verify
+from pipeloom.machine_code import simulate_emitted
+from pipeloom.program.program import Program
+from pipeloom.program.vocabulary import PRODUCTS, Vocabulary
+from pipeloom.write import EmitError, emit_program
+
+TRIPS = 6
+"""Of the loop, simulated for one program of the search."""
+USUAL = 64
+"""Iterations of a usual kernel."""
+
+
+def steady_cycles(program: Program, trips: int = TRIPS) -> float:
+    """Simulated cycles per iteration of the meaning, in the steady loop."""
+    least, step = program.iterations.at(program.min_trips), program.step
+    return settled_cycles(program, least + step * trips) / step
+
+
+def loop_cycles(program: Program, ops: Vocabulary) -> float:
+    """The same; of a loop that makes operands, of the instructions that are written."""
+    written = written_cycles(program, ops) if makes_operands(program) else None
+    return steady_cycles(program) if written is None else written
+
+
+def makes_operands(program: Program) -> bool:
+    """Whether vector ops of its loop make operands of products."""
+    made = {
+        access.resource
+        for _, section, work in program.works()
+        if section.trips is not None and not work.is_copy
+        if program.meaning[work.node].op not in PRODUCTS
+        for access in work.writes
+    }
+    layouts = (program.resource(name).layout for name in made)
+    return any(layout is not None and layout.kind == "operand" for layout in layouts)
+
+
+def written_cycles(program: Program, ops: Vocabulary, trips: int = TRIPS) -> float | None:
+    """Simulated cycles per iteration of the kernel's steady loop; None if nobody can write it."""
+    try:
+        kernel = emit_program(program, judge=verify, ops=ops)
+    except EmitError:
+        return None
+    least, step = program.iterations.at(program.min_trips), program.step
+    trace = simulate_emitted(kernel, program.target, least + step * trips)
+    return trace.steady_cycles_per_iteration / step
+
+
+def whole_cycles(program: Program, cycles: float, floor: float | None) -> float:
+    """Cycles of a usual kernel: K is filled up to whole trips, half of one on average.
+
+    With ``floor``, which is what an iteration takes then, of the usual number of them.
+    """
+    least, step = program.iterations.at(program.min_trips), program.step
+    count = least + step * TRIPS
+    ends = total_cycles(program, count) - count * cycles
+    if floor is None:
+        return ends + cycles * (USUAL + (step - 1) / 2)
+    return ends + floor * (least + step * ceil(max(0, USUAL - least) / step))

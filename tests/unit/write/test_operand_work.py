@@ -1,0 +1,143 @@
+"""Operands that vector ops make between LDS and the product: right numbers of every code."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evidence.weaken import weakenings
+from pipeloom.declare import Loop
+from pipeloom.declare.kernels import gemm_weights
+from pipeloom.drive.trial import Launchable, run_program
+from pipeloom.errors import ConfigError, OrderError
+from pipeloom.judge.verify import proves, verify
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.dtypes import BF16, dtype_for
+from pipeloom.order.node_tasks import lower
+from pipeloom.order.patterns import structures, woven
+from pipeloom.program import Program
+from pipeloom.write import EmitError, assemble, emit_program
+from tests.unit.write.kernels import wave_through
+
+Array = np.ndarray[Any, Any]
+CASES = {
+    "i8 by column": (gemm_weights(64, 64, 64, "i8"), "gfx950"),
+    "u8 by column": (gemm_weights(64, 64, 32, "u8", "fp16", "fp16"), "gfx942"),
+    "i4, groups of an iteration": (gemm_weights(64, 64, 64, "i4", group=64), "gfx942"),
+    "u4, zero points, groups of a product": (
+        gemm_weights(64, 64, 64, "u4", group=32, zeros=True),
+        "gfx950",
+    ),
+    "i4, groups of two iterations": (
+        gemm_weights(64, 64, 32, "i4", group=64, scales="bf16"),
+        "gfx950",
+    ),
+    "fp8, groups of a lane's run": (gemm_weights(64, 64, 64, "fp8", group=8), "gfx950"),
+}
+
+
+def program_of(loop: Loop, arch: str) -> Program:
+    lowered = lower(loop.meaning, target_for(arch), loop.ops, loop.staged, 4)
+    for pattern in structures(lowered):
+        with suppress(OrderError):
+            return woven(lowered, pattern)
+    raise AssertionError("no order fits")
+
+
+@cache
+def built(name: str) -> Launchable:
+    emitted = emit_program(program_of(*CASES[name]), judge=verify)
+    return Launchable.load(emitted, assemble(emitted))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_code_of_the_weights(name: str) -> None:
+    """Against double precision: the weights as said, rounded once, and a long sum."""
+    kernel, loop = built(name), CASES[name][0]
+    meaning = loop.meaning
+    rng = np.random.default_rng(5)
+    codes = dtype_for(meaning["B"].type.dtype.name)
+    sizes = {"m": 70, "n": 50, "k": kernel.emitted.k_min + 2 * kernel.emitted.k_step}
+    covers = meaning["S"].type.dtype.covers
+    sizes["k"] += -sizes["k"] % covers
+    every = np.arange(1 << codes.bits).astype(np.uint16)
+    every = every[np.isfinite(codes.decode(every))]
+    a = BF16.round(rng.standard_normal((70, sizes["k"])))
+    a = meaning["A"].type.dtype.round(a)
+    b = codes.decode(np.resize(rng.permutation(every), (50, sizes["k"])))
+    scale = meaning["S"].type.dtype.round(rng.uniform(0.01, 1, (50, sizes["k"] // covers)))
+    arrays = {"A": a, "B": b}
+    if covers > 1:
+        arrays["S"] = np.repeat(scale, covers, axis=1)
+        weights = b.astype(np.float32)
+        if "Z" in meaning:
+            arrays["Z"] = np.repeat(rng.integers(0, 16, scale.shape), covers, axis=1)
+            weights = weights - arrays["Z"].astype(np.float32)
+        weights = meaning["A"].type.dtype.round(weights * arrays["S"])
+        wanted = a.astype(np.float64) @ weights.T.astype(np.float64)
+    else:
+        arrays["S"] = scale[:, 0]
+        wanted = (a.astype(np.float64) @ b.T.astype(np.float64)) * scale[:, 0]
+    for seed in range(2):
+        trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=seed, arrays=arrays)
+        assert not trial.findings, trial.summary()
+        assert not trial.spoilt
+        error = np.abs(trial.outputs["out"] - wanted).max() / np.abs(wanted).max()
+        assert error < 2.0**-7, (name, error)
+
+
+def test_a_factor_by_k_and_an_activation() -> None:
+    """What has K alone lies along the lanes' runs, once for all rows."""
+    loop = Loop("norm", over="k")
+    x = loop.stream("X", "bf16", m=64, k=64).staged()
+    w = loop.stream("W", "bf16", n=64, k=64).staged()
+    c = loop.carry("C", m=64, n=64)
+    c += loop.apply("max", x * loop.stream("G", "f32", k=64), 0.0).to("bf16") @ w
+    loop.store("out", c)
+    emitted = emit_program(program_of(loop, "gfx950"), judge=verify)
+    kernel = Launchable.load(emitted, assemble(emitted))
+    sizes = {"m": 70, "n": 50, "k": emitted.k_min + emitted.k_step}
+    rng = np.random.default_rng(6)
+    x_, g, w_ = (
+        BF16.round(rng.standard_normal(shape))
+        for shape in ((70, sizes["k"]), (sizes["k"],), (50, sizes["k"]))
+    )
+    trial = run_program(emitted, kernel, sizes=sizes, arrays={"X": x_, "G": g, "W": w_})
+    wanted = BF16.round(np.maximum(x_ * g, 0)).astype(np.float64) @ w_.T.astype(np.float64)
+    assert not trial.findings
+    assert not trial.spoilt
+    np.testing.assert_allclose(trial.outputs["out"], wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_weakened_waits_are_noticed() -> None:
+    program = program_of(gemm_weights(64, 64, 64, "i4", group=64), "gfx950")
+    sample = list(weakenings(program))[::9]
+    unsafe = [weakened for weakened in sample if not proves(weakened.program)]
+    assert len(unsafe) > len(sample) // 2
+    for weakened in unsafe:
+        emitted = emit_program(weakened.program, judge=wave_through)
+        kernel = Launchable.load(emitted, assemble(emitted))
+        sizes = {"m": 64, "n": 64, "k": emitted.k_min + emitted.k_step}
+        trials = (run_program(emitted, kernel, sizes=sizes, seed=seed) for seed in range(4))
+        assert any(trial.findings for trial in trials), weakened.what
+
+
+def test_zero_points_want_groups() -> None:
+    with pytest.raises(ConfigError, match="zero points"):
+        gemm_weights(zeros=True)
+
+
+def test_groups_that_no_shift_finds() -> None:
+    program = program_of(gemm_weights(64, 64, 96, "i8", group=48), "gfx950")
+    with pytest.raises(EmitError, match="cannot load"):
+        emit_program(program, judge=verify)
+
+
+def test_groups_that_iterations_cut() -> None:
+    program = program_of(gemm_weights(64, 64, 32, "i8", group=512, scales="bf16"), "gfx950")
+    with pytest.raises(EmitError, match="covers 512 elements"):
+        emit_program(program, judge=verify)
