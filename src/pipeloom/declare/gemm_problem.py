@@ -130,5 +130,5 @@ class GemmProblem:
 
 
 def some_type(size: float) -> str:
-    """Some type of so many bytes: all that the model of the whole GPU asks of a type."""
+    """Some type of so many bytes, for the model of the whole GPU."""
     return next(d.name for d in (BF16, FP8, F32, FP4, FP6, F64) if d.bits == 8 * size)

@@ -4,7 +4,7 @@ Chips of one architecture run the same code; they differ in clock, power and mem
 a name to tune for, and its kernels are those of gfx942.
 
 Numbers of kind DERIVED whose source is ``FIT`` were fitted, all at once and for all shapes, to
-published throughput of matrix products (``python -m evidence.gemm_model``): a memory system and an
+published throughput of matrix products (``python -m evidence.gemm_fit``): a memory system and an
 energy per operation for each architecture, no number for a single shape or library.
 """
 
@@ -19,7 +19,7 @@ from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
 
-FIT = "fitted to published GEMM throughput (evidence/gemm_model.py)"
+FIT = "fitted to published GEMM throughput (evidence/gemm_fit.py)"
 _VENDOR = "AMD product specification"
 
 
@@ -45,8 +45,8 @@ class MemorySystem:
 class Energy:
     """What work costs at the peak clock, and how the power of it falls with the clock."""
 
-    pj_per_flop: dict[float, Fact[float]]
-    """By bytes of an element."""
+    pj_per_flop: dict[str, Fact[float]]
+    """By type of the elements, block scales or not."""
     pj_per_mall_byte: Fact[float]
     pj_per_hbm_byte: Fact[float]
     exponent: Fact[float]
@@ -56,10 +56,10 @@ class Energy:
     droop: Fact[float]
     """The power that may be drawn falls with this power of a kernel's length (1 at 1 ms)."""
 
-    def per_flop(self, size: float) -> float:
+    def per_flop(self, dtype: str, size: float) -> float:
         """Of elements of so many bytes; in proportion to 8-bit ones where none is known."""
-        known = self.pj_per_flop.get(size)
-        return self.pj_per_flop[1].value * size if known is None else known.value
+        known = self.pj_per_flop.get(dtype.removeprefix("mx"))
+        return self.pj_per_flop["fp8"].value * size if known is None else known.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,11 @@ class Gpu:
     ramp_cycles: Fact[float]
     """Of a workgroup before its loop and after, beyond what is simulated: cold caches, waiting
     for the arguments, the drain of the last stores."""
-    launch_us: Fact[float]
-    """Between two kernels of a stream."""
-    reduce_us: Fact[float]
-    """A second kernel after the first, beyond its traffic."""
+    start_us: Fact[float]
+    """Of a kernel's own time, as profilers give it: until its first waves run, and after its last
+    until it counts as done."""
+    gap_us: Fact[float]
+    """Between two kernels of a stream, in which nothing runs."""
 
     @property
     def arch(self) -> str:
@@ -102,10 +103,10 @@ def _vendor(value: float, unit: str) -> Fact[float]:
 
 
 _MEMORY = MemorySystem(
-    l2_cycles=_fit(296.0, "cycles"),
-    mall_ns=_fit(736.0, "ns"),
-    hbm_ns=_fit(61.0, "ns"),
-    mall_gb_per_s=_fit(3763.0, "GB/s"),
+    l2_cycles=_fit(417.0, "cycles"),
+    mall_ns=_fit(780.0, "ns"),
+    hbm_ns=_fit(72.0, "ns"),
+    mall_gb_per_s=_fit(8000.0, "GB/s"),
     hbm_share=Fact(
         0.8, "of the peak", FactKind.ASSUMED, "what streaming kernels reach on HBM, about"
     ),
@@ -116,33 +117,59 @@ _MEMORY = MemorySystem(
         "of products of the same size those with rows of 32 KiB are up to 9 % slower in AITER's"
         " tables; GT: latency is more at large K",
     ),
-    alias_ns=_fit(66.0, "ns"),
+    alias_ns=_fit(41.0, "ns"),
 )
 _IDLE = Fact(150.0, "W", FactKind.ASSUMED, "leakage, memory and fabric of a busy board, about")
-_RAMP = _fit(5580.0, "cycles")
-_LAUNCH = _fit(9.9, "us")
-_REDUCE = Fact(4.0, "us", FactKind.ASSUMED, "a dependent launch with warm code, about")
+_RAMP = _fit(4100.0, "cycles")
+_START = _fit(3.9, "us")
+_GAP = _fit(0.84, "us")
 
 
-def _halved(eight: float) -> Fact[float]:
-    source = "half of an 8-bit one, as the time of an instruction's work is; none is fitted to it"
-    return Fact(eight / 2, "pJ", FactKind.ASSUMED, source)
+def _part_of(value: float, source: str) -> Fact[float]:
+    return Fact(value, "pJ", FactKind.ASSUMED, f"{source}; none is fitted to it")
 
 
-def _energy(sixteen: float, eight: float) -> Energy:
+BF16_SHARE = 0.928
+"""Of fp16's energy: multipliers of 8 bits instead of 11. Fitted on gfx942, which has figures of
+both."""
+_HALF = "half of a 16-bit one, as the time of an instruction's work is"
+_QUARTER = "half of an 8-bit one, as the time of an instruction's work is"
+
+
+def _energy(per_flop: dict[str, Fact[float]]) -> Energy:
     return Energy(
-        pj_per_flop={2: _fit(sixteen, "pJ"), 1: _fit(eight, "pJ"), 0.5: _halved(eight)},
-        pj_per_mall_byte=_fit(19.0, "pJ"),
-        pj_per_hbm_byte=_fit(69.0, "pJ"),
-        exponent=_fit(1.7, "power"),
-        floor=_fit(0.595, "of the peak clock"),
-        droop=_fit(0.029, "power"),
+        pj_per_flop=per_flop,
+        pj_per_mall_byte=_fit(14.7, "pJ"),
+        pj_per_hbm_byte=_fit(44.8, "pJ"),
+        exponent=_fit(1.42, "power"),
+        floor=_fit(0.497, "of the peak clock"),
+        droop=_fit(0.048, "power"),
     )
 
 
-# No 8-bit figure of gfx942 is published: half of the 16-bit one, as the work per instruction is.
-_CDNA3 = _energy(1.37, 0.685)
-_CDNA4 = _energy(1.037, 0.396)
+def cdna3_energy(fp16: float, bf16_share: float) -> dict[str, Fact[float]]:
+    """Energy by type of gfx942: no 8-bit figure of it is published."""
+    eight = fp16 / 2
+    return {
+        "fp16": _fit(fp16, "pJ"),
+        "bf16": _fit(fp16 * bf16_share, "pJ"),
+        "fp8": _part_of(eight, _HALF),
+        "fp4": _part_of(eight / 2, _QUARTER),
+    }
+
+
+def cdna4_energy(bf16: float, fp8: float, bf16_share: float) -> dict[str, Fact[float]]:
+    """Energy by type of gfx950: no fp16 figure of it is published."""
+    return {
+        "fp16": _part_of(bf16 / bf16_share, "as much more than bf16's as on gfx942"),
+        "bf16": _fit(bf16, "pJ"),
+        "fp8": _fit(fp8, "pJ"),
+        "fp4": _part_of(fp8 / 2, _QUARTER),
+    }
+
+
+_CDNA3 = _energy(cdna3_energy(1.313, BF16_SHARE))
+_CDNA4 = _energy(cdna4_energy(0.87, 0.329, BF16_SHARE))
 
 
 def _gpu(chip: str, target: Target, clock: float, watts: float, hbm: float, energy: Energy) -> Gpu:
@@ -156,8 +183,8 @@ def _gpu(chip: str, target: Target, clock: float, watts: float, hbm: float, ener
         _MEMORY,
         energy,
         _RAMP,
-        _LAUNCH,
-        _REDUCE,
+        _START,
+        _GAP,
     )
 
 

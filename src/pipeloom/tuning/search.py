@@ -126,6 +126,7 @@ class Tuned:
             "split_k": plan.split,
             "tflops": round(prediction.tflops, 2),
             "microseconds": round(prediction.seconds * 1e6, 3),
+            "gap_us": round(prediction.gap_us, 3),
             "clock_ghz": round(prediction.clock_ghz, 3),
             "workgroups": prediction.workgroups,
             "rounds": prediction.rounds,

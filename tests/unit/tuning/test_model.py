@@ -147,12 +147,48 @@ def _worse(gpu: Gpu, part: str, fact: str, factor: float) -> Gpu:
 
 @pytest.mark.parametrize("fact", ["pj_per_mall_byte", "pj_per_hbm_byte"])
 def test_bytes_that_cost_more_energy_lower_the_clock(fact: str) -> None:
-    problem = GemmProblem(4096, 4096, 4096)
+    problem = GemmProblem(8192, 8192, 8192)
     usual = predict(MI355X, problem, Plan(BIG), FULL)
     assert usual.limit == "power"
     assert predict(_worse(MI355X, "energy", fact, 3.0), problem, Plan(BIG), FULL).clock_ghz < (
         0.999 * usual.clock_ghz
     )
+
+
+def test_partial_sums_cost_energy() -> None:
+    """The clock falls where they cost more, by as much as their bytes are."""
+    problem = GemmProblem(8192, 8192, 65536)
+    dear = _worse(MI355X, "energy", "pj_per_hbm_byte", 3.0)
+    fall = []
+    for split in (1, 4):
+        usual, less = (predict(gpu, problem, Plan(BIG, split), FULL) for gpu in (MI355X, dear))
+        fall.append(less.clock_ghz / usual.clock_ghz)
+    assert fall[1] < 0.99 * fall[0]
+
+
+def test_bf16_multiplies_with_less_energy_than_fp16() -> None:
+    for gpu in GPUS:
+        two = [GemmProblem(8192, 8192, 8192, dtype) for dtype in ("bf16", "fp16")]
+        fast, slow = (predict(gpu, problem, Plan(BIG), FULL) for problem in two)
+        assert slow.limit == "power"
+        assert 1.02 < fast.tflops / slow.tflops < 1.09
+
+
+def test_the_gap_is_no_part_of_a_kernel() -> None:
+    problem = GemmProblem(512, 512, 512)
+    long = replace(MI355X, gap_us=replace(MI355X.gap_us, value=100.0))
+    usual, later = (predict(gpu, problem, Plan(BIG), FULL) for gpu in (MI355X, long))
+    assert later.seconds == usual.seconds
+    assert later.in_stream < usual.in_stream < usual.tflops == later.tflops
+    # Between the two kernels of a product in parts there is one.
+    usual, later = (predict(gpu, problem, Plan(BIG, 2), FULL) for gpu in (MI355X, long))
+    assert later.seconds > usual.seconds + 90e-6
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.chip)
+def test_mall_is_no_slower_than_hbm(gpu: Gpu) -> None:
+    reached = gpu.hbm_gb_per_s.value * gpu.memory.hbm_share.value
+    assert gpu.memory.mall_gb_per_s.value >= reached
 
 
 @pytest.mark.parametrize("fact", ["l2_cycles", "mall_ns", "hbm_ns", "alias_ns"])

@@ -92,6 +92,6 @@ def estimate_gemm(
             f"C leaves at {rate:g} bytes per cycle and CU, {overlap}",
             "workgroups of an XCD have neighbouring blocks, and A and B are read into its L2 once "
             "a round",
-            f"{gpu.launch_us.value:g} us between kernels, no cache conflicts",
+            f"{gpu.start_us.value:g} us to start and end a kernel, no cache conflicts",
         ),
     )

@@ -37,6 +37,8 @@ class ProductSizes(Protocol):
     @property
     def flops(self) -> int: ...
     @property
+    def dtype(self) -> str: ...
+    @property
     def element_bytes(self) -> float:
         """Of A and B."""
 
@@ -130,15 +132,25 @@ class BytesMoved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says, and where the time goes: ``parts`` are microseconds by cause."""
+    """What the model says, and where the time goes: ``parts`` are microseconds by cause.
+
+    ``seconds`` are those of the kernels, as a profiler gives them, with what lies between the
+    kernels of one product; ``gap_us`` go by before the next product of a stream.
+    """
 
     seconds: float
+    gap_us: float
     tflops: float
     clock_ghz: float
     workgroups: int
     rounds: int
     limit: str
     parts: tuple[tuple[str, float], ...]
+
+    @property
+    def in_stream(self) -> float:
+        """TFLOPS of products that follow each other."""
+        return self.tflops * self.seconds / (self.seconds + self.gap_us * 1e-6)
 
     @property
     def efficiency(self) -> float:
@@ -242,27 +254,32 @@ class _KernelTime:
         hbm = gpu.hbm_gb_per_s.value * memory.hbm_share.value
         self.hbm_seconds = self.moved.hbm / hbm * 1e-9
         self.mall_seconds = self.moved.fill / memory.mall_gb_per_s.value * 1e-9
+        another = (gpu.start_us.value + gpu.gap_us.value) * 1e-6
+        sums = problem.m * problem.n * problem.batches if plan.split > 1 else 0
+        parts = PARTIAL_BYTES * plan.split * sums
+        # Written, and read again from where they are.
+        near = parts <= target.mall_mib.value * 2**20
+        rate = memory.mall_gb_per_s.value if near else hbm
         self.reduce_seconds = 0.0
-        if plan.split > 1:
-            sums = problem.m * problem.n * problem.batches
-            summed = sums * (2 * PARTIAL_BYTES * plan.split + problem.out_bytes)
-            self.reduce_seconds = summed / hbm * 1e-9 + gpu.reduce_us.value * 1e-6
+        if sums:
+            moved = 2 * parts / rate + sums * problem.out_bytes / hbm
+            self.reduce_seconds = moved * 1e-9 + another
         # Libraries have kernels of their own for such rows.
         copied = () if plan.blocked else copied_bytes(target, problem)
-        self.copy_seconds = sum(
-            2 * size / hbm * 1e-9 + gpu.reduce_us.value * 1e-6 for size in copied
-        )
+        self.copy_seconds = sum(2 * size / hbm * 1e-9 + another for size in copied)
         energy = gpu.energy
+        far = self.moved.hbm + 2 * sum(copied) + (0 if near else 2 * parts)
+        close = self.moved.fill + (2 * parts if near else 0)
         self.joules = 1e-12 * (
-            problem.flops * energy.per_flop(problem.element_bytes)
-            + self.moved.fill * energy.pj_per_mall_byte.value
-            + self.moved.hbm * energy.pj_per_hbm_byte.value
+            problem.flops * energy.per_flop(problem.dtype, problem.element_bytes)
+            + close * energy.pj_per_mall_byte.value
+            + far * energy.pj_per_hbm_byte.value
         )
 
     @property
     def overhead(self) -> float:
         """Seconds in which no product is computed, whatever the clock."""
-        return self.gpu.launch_us.value * 1e-6 + self.reduce_seconds + self.copy_seconds
+        return self.gpu.start_us.value * 1e-6 + self.reduce_seconds + self.copy_seconds
 
     def iteration(self, clock: float) -> float:
         """Cycles: the simulator's, or what the loads take to come."""
@@ -285,7 +302,7 @@ class _KernelTime:
             seconds = self.seconds(clock)
             budget = allowed * (seconds / 1e-3) ** -energy.droop.value
             volts = (max(clock, floor) / peak) ** (exponent - 1)
-            spent = self.joules * volts / (seconds + self.overhead)
+            spent = self.joules * volts / (seconds + self.overhead + gpu.gap_us.value * 1e-6)
             if clock == peak and spent <= budget:
                 break
             clock = min(peak, clock * (budget / spent) ** (1 / (exponent if clock > floor else 1)))
@@ -317,7 +334,7 @@ class _KernelTime:
             (name, max(0.0, bandwidth)),
             ("split-K", self.reduce_seconds * 1e6),
             ("copies to aligned rows", self.copy_seconds * 1e6),
-            ("launch", gpu.launch_us.value),
+            ("launch", gpu.start_us.value),
         )
         seconds = kernel + self.overhead
         limit, most = max(parts[1:], key=lambda part: part[1])
@@ -325,6 +342,7 @@ class _KernelTime:
             limit = "power" if clock < gpu.clock_peak_ghz.value else "matrix unit"
         return Prediction(
             seconds,
+            gpu.gap_us.value,
             self.problem.flops / seconds * 1e-12,
             clock,
             self.workgroups,

@@ -16,6 +16,7 @@ from pipeloom.machine.gpus import gpu_for
 BLOCK = Block(256, 256, 64)
 COST = BlockCost(2000.0, 0.0, 2000.0, "matrix unit")
 CUBE = GemmProblem(4096, 4096, 4096)
+LONG = GemmProblem(8192, 8192, 16384)
 STORE = 256 * 256 * 2 / GFX950.store_bytes_per_clk.value
 
 
@@ -27,8 +28,10 @@ def test_cycles_per_tile_and_rounds() -> None:
     assert result.last_round_share == 1.0
     assert result.tile_cycles == 64 * 2000 + STORE
     assert result.tflops == pytest.approx(CUBE.flops / result.microseconds / 1e6)
-    assert result.tflops < result.tflops_at_peak_clock
-    assert result.bound == "power"
+    assert result.tflops <= result.tflops_at_peak_clock
+    long = estimate_gemm(GFX950, LONG, BLOCK, COST)
+    assert long.tflops < long.tflops_at_peak_clock
+    assert long.bound == "power"
 
 
 def test_a_batch_is_all_of_its_products() -> None:
@@ -118,7 +121,7 @@ def test_copies_to_aligned_rows_read_and_write_each_byte_once() -> None:
 def test_power_limits_only_below_the_peak_clock() -> None:
     """Matrix instructions that take four times as long for the same work leave it cool."""
     slow = replace(COST, cycles=8000.0, matrix=8000.0)
-    cool, hot = (estimate_gemm(GFX950, CUBE, BLOCK, cost) for cost in (slow, COST))
+    cool, hot = (estimate_gemm(GFX950, LONG, BLOCK, cost) for cost in (slow, COST))
     peak = gpu_for("MI355X").clock_peak_ghz.value
     assert (cool.clock_ghz, cool.bound) == (peak, "matrix unit")
     assert hot.clock_ghz < peak
