@@ -15,6 +15,7 @@ import pytest
 
 from pipeloom.cli.main import main
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan
+from pipeloom.machine.gpus import gpu_for
 from pipeloom.show.tuning_page import COLOURS, OTHERS, render_tuning
 from pipeloom.tuning import candidates, pages
 
@@ -122,5 +123,5 @@ def test_what_is_no_figure(tmp_path: Path, text: str, capsys: pytest.CaptureFixt
 def test_the_peak_is_that_of_all_matrix_units() -> None:
     """256 units that do a block of 256x256x64 in 2048 cycles, at 2.4 GHz."""
     block, cost = Block(256, 256, 64), BlockCost(2100.0, 0.0, 2048.0, "matrix unit")
-    one: Any = SimpleNamespace(chip="MI355X", plan=Plan(block), cost=cost)
+    one: Any = SimpleNamespace(gpu=gpu_for("MI355X"), plan=Plan(block), cost=cost)
     assert pages._peak_tflops(one) == pytest.approx(256 * 2 * 256 * 256 * 64 / 2048 * 2.4e-3)
