@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from evidence import family_figures
+from evidence import attention_tflops, family_figures
 from evidence.cms_loops import shared_file
 from evidence.gemm_fit import CONSTANTS, Fit, with_constants
 from evidence.gemm_model import Case, by_bounds, cases, kendall, table
@@ -60,7 +60,7 @@ def test_the_page_of_families_is_what_the_model_says() -> None:
     """Two products and all of attention: the rest of the page would take seconds."""
     text = family_figures.PAGE.read_text("utf-8")
     few = [family_figures.FIGURES[0], family_figures.FIGURES[3]]
-    docs = family_figures.attention_tflops.PAGE.read_text("utf-8")
+    docs = attention_tflops.PAGE.read_text("utf-8")
     compared = [*family_figures.products(few), *family_figures.attention(docs)]
     rows = family_figures.page(compared).splitlines()
     wanted = [row for row in rows if row.startswith(("| mx product", "| attention")) and "x" in row]
