@@ -154,7 +154,7 @@ def _outcome(status: int, log: Path) -> tuple[Fate, str]:
     failed = [word[1] for word in words if len(word) > 1]  # pytest's own error names no test
     if code == 0:
         return Fate.SURVIVED, ""
-    named = bool(failed) and code in (1, 2)
+    named = bool(failed) and code in (1, 2, 4)  # 4: a module of tests that asks for what is broken
     if named or code < 0 or "while loading conftest" in text:
         return Fate.KILLED, failed[0] if failed else ""
     return Fate.FAULTY, ""

@@ -70,6 +70,7 @@ def test_a_reported_test_is_found_again_also_in_a_class(tmp_path: Path) -> None:
         (1, "Traceback of the runner", Fate.FAULTY),
         (2, "ERROR tests/test_a.py - ImportError", Fate.KILLED),
         (2, "ERROR  - _pytest.main.Failed: stopping after 1 failures", Fate.FAULTY),
+        (4, "ERROR tests/test_a.py - KeyError: 1\nERROR: found no collectors", Fate.KILLED),
         (4, "ERROR: file or directory not found: tests/test_a.py", Fate.FAULTY),
         (4, "ImportError while loading conftest", Fate.KILLED),
         (5, "no tests ran", Fate.FAULTY),

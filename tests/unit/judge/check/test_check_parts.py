@@ -12,9 +12,10 @@ import pytest
 
 from pipeloom.judge.check import debug_lines as reading
 from pipeloom.judge.check.debug_lines import debug_lines
-from pipeloom.judge.check.pairs import Conflict
+from pipeloom.judge.check.pairs import Conflict, Pairs
 from pipeloom.judge.check.record import WaveTrace, _cells
 from pipeloom.judge.check.register_flow import FlowReader, _dead, _needs, _unmasked
+from pipeloom.judge.check.retirement import Order
 from pipeloom.judge.check.static import EXEC_BITS, Static, _memory, statics
 from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate.addressing import OFF
@@ -38,6 +39,31 @@ def test_cells_are_those_that_bytes_lie_in(granule: int) -> None:
             parts = size // granule
             for cell, part in zip(cells, first, strict=True):
                 assert int(offsets[part // parts]) // granule + part % parts == cell
+
+
+# ------------------------------------------------------------------------- order by barriers
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_each_wave_has_its_own_time_of_a_barrier(added: bool) -> None:
+    """Wave 0 passes it late, wave 1 soon: what counts is on which side of its own each access is.
+
+    Doubled times: an access at t is issued at 2 t, and here it has retired one later.
+    """
+
+    def wave(barrier: int) -> Any:
+        return SimpleNamespace(
+            retired=lambda sync: 2 * np.arange(20) + 1,
+            barrier_times=lambda sync: np.array([2 * barrier - 1]),
+        )
+
+    pairs = Pairs.of(
+        (*pair, Conflict.RAW, 0, 0)
+        for pair in ((0, 3, 1, 4), (0, 12, 1, 4), (0, 3, 1, 1), (1, 1, 0, 11), (1, 1, 0, 9))
+    )
+    sync: Any = SimpleNamespace(added=added)
+    late = Order([wave(10), wave(2)], pairs).unordered(sync)
+    assert late.tolist() == [False, True, True, False, True]
 
 
 # ------------------------------------------------------------------------- registers as meant
@@ -168,6 +194,14 @@ def test_an_address_takes_two_registers_unless_a_scalar_has_it(
     one = SimpleNamespace(name="x_load_dword", encoding=encoding, fields=fields)
     step: Any = SimpleNamespace(instruction=one, reads=0)
     assert _memory(step) == (0, register_bits(VGPR + 1, count), 0)
+
+
+@pytest.mark.parametrize("name", ["ds_bpermute_b32", "ds_swizzle_b32"])
+def test_exchanges_between_lanes_touch_no_memory(name: str) -> None:
+    """They go through LDS's crossbar; the address is a lane's number."""
+    one = SimpleNamespace(name=name, encoding="DS", fields={"addr": 1, "data0": 2})
+    step: Any = SimpleNamespace(instruction=one, reads=V1)
+    assert _memory(step) == (0, 0, 0)
 
 
 def test_an_instruction_by_index_may_mean_any_register() -> None:

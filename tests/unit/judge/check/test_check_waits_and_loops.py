@@ -121,6 +121,19 @@ def test_a_skip_is_judged_by_what_it_jumps_over() -> None:
     assert (skip.join, skip.reads, skip.writes) == (3, V1, V2)
 
 
+def test_what_others_jump_into_is_no_skip() -> None:
+    """Whoever comes in from elsewhere has not passed the branch."""
+    code = program(
+        ("s_cbranch_scc1", "SOPP", 3), ("v_mov_b32", "VOP1"), ("v_mov_b32", "VOP1"),
+        ("s_cbranch_vccz", "SOPP", 2),
+    )  # fmt: skip
+    plain = static(reads=V1, writes=V2)
+    steps = [static(lasting=True), plain, plain, static(lasting=True)]
+    assert plain_skips(code, steps) == {}
+    alone = (*code[:3], step("s_nop", pc=12))
+    assert list(plain_skips(alone, steps)) == [0]
+
+
 def waves_of(*paths: list[int]) -> tuple[GroupRecord, list[Retirement]]:
     traces = [trace(path, index) for index, path in enumerate(paths)]
     return GroupRecord((0, 0, 0), traces, 0), [Retirement(one) for one in traces]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeloom.judge.verify.views import behind, value_box, view
+from pipeloom.judge.verify.views import behind, cells, value_box, view
 from pipeloom.program import Box
 
 SPANS = st.tuples(st.integers(0, 3), st.sampled_from([1, 1, 2, 4])).map(lambda s: (s[0], sum(s)))
@@ -49,3 +51,20 @@ def test_through_a_copy_it_is_the_same_part_of_the_value(
     else:
         assert value_box(*found) == value_box(how, cell)
         assert found[1] == source
+
+
+def _points(box: Box) -> set[tuple[int, ...]]:
+    return set(product(*(range(a, b) for a, b in box)))
+
+
+@given(boxes(2), st.lists(boxes(2), max_size=4))
+def test_cells_are_all_of_a_box_each_wholly_in_others_or_not_at_all(
+    box: Box, others: list[Box]
+) -> None:
+    pieces = cells(box, others)
+    assert sum(len(_points(piece)) for piece in pieces) == len(_points(box))
+    assert set().union(*map(_points, pieces)) == _points(box)
+    for piece in pieces:
+        for other in others:
+            common = _points(piece) & _points(other)
+            assert common in (set(), _points(piece))
