@@ -102,7 +102,7 @@ def scalar_reader(code: int, words: int, instruction: Decoded) -> ScalarReader:
     if value is not None:
         fixed = value & (WORD if words == 1 else 0xFFFFFFFFFFFFFFFF)
         if words == 2 and code == LITERAL:
-            fixed = _sign_extend_literal(instruction)
+            fixed = _long_literal(instruction)
         return lambda wave: fixed
     if code < 128:
         if words == 1:
@@ -117,9 +117,14 @@ def scalar_reader(code: int, words: int, instruction: Decoded) -> ScalarReader:
     raise unsupported(instruction, f"scalar source {code}")
 
 
-def _sign_extend_literal(instruction: Decoded) -> int:
+def _long_literal(instruction: Decoded) -> int:
+    """A literal as a 64-bit operand: of signed operations its sign goes on, others have zeros.
+
+    LLVM, pull request 70274: "correctly sign extended or incorrectly zero extended by HW".
+    """
     literal = instruction.literal or 0
-    return literal | (0xFFFFFFFF00000000 if literal >> 31 else 0)
+    signed = instruction.name.endswith("_i64")
+    return literal | (0xFFFFFFFF00000000 if signed and literal >> 31 else 0)
 
 
 def scalar_writer(code: int, words: int, instruction: Decoded) -> ScalarWriter:
@@ -171,7 +176,7 @@ def long_reader(code: int, kind: str, instruction: Decoded) -> Callable[[Wave], 
         row = code - VGPR
         return lambda wave: join_words(wave.v[row], wave.v[row + 1])
     if code == LITERAL and kind != "f64":
-        value: int | None = _sign_extend_literal(instruction)
+        value: int | None = _long_literal(instruction)
     else:
         value = constant(code, kind, instruction)
     if value is not None:

@@ -58,6 +58,9 @@ CASES: list[tuple[str, int, int]] = [
     ("s_add_u32 s50, s40, s40\ns_addc_u32 s51, s41, s41", (P | Q << 32) * 2, 2),
     ("s_sub_u32 s50, s41, s40\ns_subb_u32 s51, s40, s41", (Q | P << 32) - (P | Q << 32), 2),
     ("s_cmp_eq_u32 s40, s40\ns_mov_b32 s50, 3\ns_cmov_b32 s50, 9", 9, 1),
+    # A literal of 32 bits as a 64-bit operand: only signed operations keep its sign.
+    ("s_mov_b64 s[50:51], 0xffffffff", 0xFFFFFFFF, 2),
+    ("s_ashr_i64 s[50:51], 0x80000000, 4", 0xFFFFFFFFF8000000, 2),
 ]
 
 

@@ -51,11 +51,12 @@ def test_the_page_counts_what_the_rows_say() -> None:
                 "definite": True,
                 "first": [0, "s_load_dword s1, s[2:3], 0x0"],
                 "second": [8, "v_mov_b32 v1, s1"],
+                "way": "every",
             }
         ],
     }
     lines = list(page([row], ""))
-    assert "| gfx942/mla | 1 | 1 | 2 | 1.5 | 1 register | none | 3 |" in lines
+    assert "| gfx942/mla | 1 | 1 | 2 | 1.5 | 100 | 1 register | none | 3 |" in lines
     (read,) = (line for line in lines if line.startswith("| mla | register | s_load_dword"))
-    assert "| 1 | 1 | true |" in read
+    assert "| 1 | 1 | 1, 0, 0 | true |" in read
     assert {kind for _, kind, _, _ in READ} <= {kind.value for kind in ScanKind}
