@@ -1,8 +1,10 @@
 """Families described by data: which kernels, which arguments, which sizes, and the source of it.
 
 A description is JSON: facts about arguments (names, places, what they count) with the file of the
-public source that states them; nothing of that source's text. ``symbol`` is a regular expression;
-the numbers of its named groups are sizes. A description may extend another, key by key.
+public source that states them; nothing of that source's text. ``symbol`` is a regular expression:
+the numbers of its named groups are sizes, their words are types. What holds for some of its kernels
+only stands under ``also``, with a regular expression of its own (``when``), and is laid over the
+rest, key by key. ``maybe`` names arguments that not every kernel has.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 
 from pipeloom.files import read_text
 from pipeloom.judge.emulate import CodeKernel
-from pipeloom.launch_families.drafts import Draft
+from pipeloom.launch_families.drafts import Draft, is_buffer
 
 FOLDER = Path(__file__).with_name("descriptions")
 _SLOT = 16
@@ -26,14 +28,18 @@ _MERGED = ("sizes", "args")
 
 @lru_cache(maxsize=8)
 def descriptions(family: str) -> tuple[dict[str, Any], ...]:
-    """What is described of a family, each description whole."""
-    data = json.loads(read_text(FOLDER / f"{family}.json"))
-    known: dict[str, dict[str, Any]] = {}
-    for one in data["kernels"]:
-        base = known.get(one.get("extends", ""), {})
-        merged = {key: {**base.get(key, {}), **one.get(key, {})} for key in _MERGED}
-        known[one["name"]] = {**base, **one, **merged}
-    return tuple(known.values())
+    """What is described of a family."""
+    return tuple(json.loads(read_text(FOLDER / f"{family}.json"))["kernels"])
+
+
+def fitted(one: Mapping[str, Any], symbol: str) -> dict[str, Any]:
+    """A description with what holds for a kernel of this symbol laid over it."""
+    found = dict(one)
+    for more in one.get("also", ()):
+        if re.search(more["when"], symbol):
+            merged = {key: {**found[key], **more.get(key, {})} for key in _MERGED}
+            found = {**found, **more, **merged}
+    return found
 
 
 def described(family: str, kernel: CodeKernel) -> Draft | None:
@@ -43,25 +49,27 @@ def described(family: str, kernel: CodeKernel) -> Draft | None:
 
 def _fitting(family: str, kernel: CodeKernel) -> Iterator[Draft]:
     listed = {one.name for one in kernel.explicit_arguments}
-    for one in descriptions(family):
-        found = re.search(one["symbol"], kernel.name)
-        if found is None or kernel.arch not in one.get("arch", (kernel.arch,)):
+    for general in descriptions(family):
+        found = re.search(general["symbol"], kernel.name)
+        if found is None or kernel.arch not in general.get("arch", (kernel.arch,)):
             continue
-        slots = one.get("slots", ())
-        if not slots and not set(one["args"]) <= listed:
+        one = fitted(general, kernel.name)
+        slots, maybe = one.get("slots", ()), set(one.get("maybe", ()))
+        if not slots and not set(one["args"]) - maybe <= listed:
             continue
-        if slots and _SLOT * (len(slots) - 1) + 8 > kernel.kernarg_size:
+        if slots and _SLOT * (len(slots) - 1) + 4 > kernel.kernarg_size:
             continue
-        named = {key: int(value) for key, value in found.groupdict().items() if value}
-        yield _draft(family, one, kernel, named)
+        yield _draft(family, one, kernel, {k: v for k, v in found.groupdict().items() if v})
 
 
 def _draft(
-    family: str, one: Mapping[str, Any], kernel: CodeKernel, named: Mapping[str, int]
+    family: str, one: Mapping[str, Any], kernel: CodeKernel, groups: Mapping[str, str]
 ) -> Draft:
     said = kernel.metadata
+    named = {key: int(value) for key, value in groups.items() if value.isdecimal()}
+    rows = {name: _typed(row, groups) for name, row in one["args"].items()}
     usual = list(said.required_block or (said.max_work_items or 256, 1, 1))
-    pointers = {name for name, row in one["args"].items() if row is None or "shape" in row}
+    pointers = {name for name, row in rows.items() if row is None or is_buffer(row)}
     places = [
         (name, _SLOT * at, 8 if name in pointers else 4, name in pointers)
         for at, name in enumerate(one.get("slots", ()))
@@ -72,7 +80,14 @@ def _draft(
         one["grid"],
         one.get("block", usual),
         0,
-        one["args"],
+        rows,
         places,
         one["source"],
     )
+
+
+def _typed(row: dict[str, Any] | None, groups: Mapping[str, str]) -> dict[str, Any] | None:
+    """A row whose type may be a word of the symbol."""
+    if row is None or row.get("type") not in groups:
+        return row
+    return {**row, "type": groups[row["type"]]}

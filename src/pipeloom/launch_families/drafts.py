@@ -48,6 +48,11 @@ class Draft:
     """A struct's, in the place of the first argument that is one."""
 
 
+def is_buffer(row: Mapping[str, Any]) -> bool:
+    """Whether a row without its kind is a buffer's."""
+    return any(key in row for key in ("shape", "values", "cumulative"))
+
+
 def size_name(name: str) -> str:
     """A name as sizes have it."""
     return re.sub(r"\W", "_", name)
@@ -69,7 +74,7 @@ def drafted(kernel: CodeKernel, draft: Draft, given: Sizes) -> dict[str, Any]:
     args = []
     for name, offset, size, pointer in places:
         row = _row(name, size, pointer, draft, given, sizes)
-        kind = "buffer" if "shape" in row or "same_as" in row else "value"
+        kind = "buffer" if is_buffer(row) else "value"
         args.append({"is": kind, "name": name, "offset": offset, **row})
     return {
         "kernel": kernel.name,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipeloom.errors import ScheduleError
-from pipeloom.judge.emulate import Linked, PointerInto
+from pipeloom.judge.emulate import CodeKernel, KernelArgument, Linked, PointerInto, run_kernel
 from pipeloom.machine.dtypes import BF16
 from pipeloom.machine_code import launch_elements
 from pipeloom.machine_code.launch_buffers import Buffer, Link
@@ -213,3 +213,14 @@ def test_numbers_come_back_as_they_were_stored() -> None:
         values = np.array([[0.0, 1, -2, 4], [0.5, -0.5, 2, 1]])
         again = numbers(stored(values, kind, (2, 4)), kind, (2, 4))
         np.testing.assert_array_equal(again, values)
+
+
+@pytest.mark.parametrize("at", [-8, 4, 16])
+def test_addresses_stand_inside_their_buffer(at: int) -> None:
+    """The emulator refuses what a table of 8 bytes cannot hold."""
+    code = (0xBF810000).to_bytes(4, "little")
+    pointer = KernelArgument(0, 8, "global_buffer", "table")
+    kernel = CodeKernel("k", "gfx950", code, 0, 0, 8, 0, 0, 0, 0, 0, (pointer,), False)
+    table = Linked(np.zeros(1, np.uint64), ((at, None),))
+    with pytest.raises(ScheduleError, match=f"a pointer at byte {at}"):
+        run_kernel(kernel, grid=(1,), block=(64,), args=[table])
