@@ -255,7 +255,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("drive.kernel_files", "drive.limiting"),
     ),
     "drive.triton_kernels": (
-        *("errors", "checks", "judge.emulate", "drive.kernel_files", "drive.checking"),
+        *("errors", "checks", "machine", "judge.emulate"),
+        *("drive.kernel_files", "drive.checking"),
     ),
     "drive.timing_files": (
         "errors",

@@ -41,7 +41,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox")
 LEAST_KERNEL = "s_endpgm\n"
 CHIP = "gfx950"
 CHIPS = ("gfx942", "gfx950")
-"""What kernels are written for; a test compares with the shipped targets."""
+"""What kernels are written for. It stands here, and a test compares it with the shipped targets,
+because what looks for a missing NumPy cannot import what needs it."""
 
 
 class State(Enum):

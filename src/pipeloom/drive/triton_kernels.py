@@ -19,8 +19,9 @@ from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import load_code_object
+from pipeloom.machine.chips import TARGETS
 
-CHIPS = ("gfx942", "gfx950")
+CHIPS = tuple(target.arch for target in TARGETS)
 """What the emulator runs."""
 _ALIGNED = 16
 """Pointers are aligned to 16 bytes, and multiples of it are marked, as Triton's launcher does."""

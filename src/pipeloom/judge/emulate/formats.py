@@ -14,6 +14,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.machine.chips import element_type, target_for
+from pipeloom.machine.dtypes import Specials
+
 Floats = npt.NDArray[np.float32]
 Halves = npt.NDArray[np.uint16]
 
@@ -111,8 +114,10 @@ def encode_float8(values: Floats, name: str) -> npt.NDArray[np.uint8]:
 
 
 def fp8_names(arch: str) -> tuple[str, str]:
-    """The (fp8, bf8) encodings of a target: FNUZ on gfx942, OCP on gfx950."""
-    return ("e4m3fnuz", "e5m2fnuz") if arch == "gfx942" else ("e4m3", "e5m2")
+    """The (fp8, bf8) encodings of a target: FNUZ's, or OCP's."""
+    specials = element_type("fp8", target_for(arch)).specials
+    fnuz = "fnuz" if specials is Specials.FNUZ else ""
+    return f"e4m3{fnuz}", f"e5m2{fnuz}"
 
 
 def unpack_bits(words: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint8]:

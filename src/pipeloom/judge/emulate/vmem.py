@@ -55,6 +55,7 @@ from pipeloom.judge.emulate.screening import (
 )
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_to_mask
+from pipeloom.machine.chips import target_for
 
 Words = npt.NDArray[np.uint32]
 
@@ -80,8 +81,8 @@ def build(instruction: Decoded, arch: str) -> MicroOp | None:
         raise unsupported(instruction)
     transfer = TRANSFERS[key]
     if into_lds:
-        wide = transfer.size in (12, 16) and arch == "gfx950"
-        if not (transfer.size <= 4 or wide):
+        most = target_for(arch).dma_max_bytes_per_lane.value
+        if transfer.size > most or transfer.size not in (1, 2, 4, 12, 16):
             raise unsupported(instruction, f"{transfer.size} bytes per lane into LDS on {arch}")
     if space == "scratch":
         if into_lds or transfer.size < 4:
