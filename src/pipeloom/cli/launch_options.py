@@ -14,7 +14,7 @@ SIZES = option(
     **REPEATED,
 )
 FAMILY = option(
-    "--family NAME", "whose kernel it is: triton, aiter, tensile or any (default: found out)"
+    "--family NAME", "whose kernel it is: triton, aiter, tensile, ck or any (default: found out)"
 )
 STRUCT = option(
     "--struct args.h:Args",

@@ -4,7 +4,8 @@ A description is JSON: facts about arguments (names, places, what they count) wi
 public source that states them; nothing of that source's text. ``symbol`` is a regular expression:
 the numbers of its named groups are sizes, their words are types. What holds for some of its kernels
 only stands under ``also``, with a regular expression of its own (``when``), and is laid over the
-rest, key by key. ``maybe`` names arguments that not every kernel has.
+rest, key by key. ``maybe`` names arguments that not every kernel has. Arguments lie where the
+metadata says, every 16 bytes (``slots``), or in a ``struct`` whose size must be the kernel's.
 """
 
 from __future__ import annotations
@@ -54,12 +55,19 @@ def _fitting(family: str, kernel: CodeKernel) -> Iterator[Draft]:
         if found is None or kernel.arch not in general.get("arch", (kernel.arch,)):
             continue
         one = fitted(general, kernel.name)
-        slots, maybe = one.get("slots", ()), set(one.get("maybe", ()))
-        if not slots and not set(one["args"]) - maybe <= listed:
-            continue
-        if slots and _SLOT * (len(slots) - 1) + 4 > kernel.kernarg_size:
+        if not _laid_out(one, kernel, listed):
             continue
         yield _draft(family, one, kernel, {k: v for k, v in found.groupdict().items() if v})
+
+
+def _laid_out(one: Mapping[str, Any], kernel: CodeKernel, listed: set[str]) -> bool:
+    """Whether the kernel has its arguments as the description says."""
+    if "struct" in one:
+        explicit = kernel.explicit_arguments
+        return [(a.offset, a.size) for a in explicit] == [(0, one["struct"]["size"])]
+    if "slots" in one:
+        return _SLOT * (len(one["slots"]) - 1) + 4 <= kernel.kernarg_size
+    return set(one["args"]) - set(one.get("maybe", ())) <= listed
 
 
 def _draft(
@@ -70,10 +78,9 @@ def _draft(
     rows = {name: _typed(row, groups) for name, row in one["args"].items()}
     usual = list(said.required_block or (said.max_work_items or 256, 1, 1))
     pointers = {name for name, row in rows.items() if row is None or is_buffer(row)}
-    places = [
-        (name, _SLOT * at, 8 if name in pointers else 4, name in pointers)
-        for at, name in enumerate(one.get("slots", ()))
-    ]
+    laid = {name: _SLOT * at for at, name in enumerate(one.get("slots", ()))}
+    laid |= one.get("struct", {}).get("places", {})
+    places = [(n, at, 8 if n in pointers else 4, n in pointers) for n, at in laid.items()]
     return Draft(
         f"{family}: {one['name']}",
         {**named, **{key: value for key, value in one["sizes"].items() if key not in named}},

@@ -24,6 +24,10 @@ def _aiter(kernel: CodeKernel, path: str) -> Draft | None:
     return described("aiter", kernel)
 
 
+def _ck(kernel: CodeKernel, path: str) -> Draft | None:
+    return described("ck", kernel)
+
+
 def _tensile(kernel: CodeKernel, path: str) -> Draft | None:
     return tensile_launch(kernel)
 
@@ -43,7 +47,7 @@ def _any(kernel: CodeKernel, path: str, fields: Sequence[StructField] = ()) -> D
 
 
 FAMILIES: Mapping[str, Looker] = MappingProxyType(
-    {"triton": triton_launch, "aiter": _aiter, "tensile": _tensile}
+    {"triton": triton_launch, "aiter": _aiter, "tensile": _tensile, "ck": _ck}
 )
 """Those that are looked for, in this order."""
 

@@ -60,8 +60,9 @@ _TYPES = {
     "__bf16": "u16",
 }
 _SIZEOF = re.compile(r"\[sizeof=(\d+)")
+_BASE = re.compile(r"(.*) \((?:primary |virtual )?base\)(?: \(empty\))?$")
 _Member = tuple[int, str, str]
-"""Offset, type and name."""
+"""Offset, type and name; a base class has none."""
 _SIZES = {"u8": 1, "i8": 1, "i16": 2, "u16": 2, "fp16": 2, "i32": 4, "u32": 4, "f32": 4}
 
 
@@ -165,9 +166,12 @@ def _laid(dump: str, struct: str, path: str) -> tuple[StructField, ...]:
                     hint="write its bytes as one integer",
                     field="layout",
                 )
-            if len(found[3]) == 3:  # members of members are laid out by their own record
-                kind, _, member = found[4].strip().rpartition(" ")
-                members.append((int(found[1]), kind, member))
+            text = found[4].strip()
+            if len(found[3]) != 3 or text.startswith("("):
+                continue  # members of members are laid out by their own record; no table is passed
+            base = _BASE.match(text)
+            kind, _, member = (base[1], "", "") if base else text.rpartition(" ")
+            members.append((int(found[1]), kind, member))
         size = _SIZEOF.search(part)
         assert size is not None
         records[name], sizes[name] = members, int(size[1])
@@ -216,7 +220,8 @@ def _flatten(
             label = f"{prefix}{member}" + (f"[{at}]" if counts else "")
             if inner in records:
                 where = begin + offset + at * sizes[inner]
-                _flatten(inner, f"{label}.", where, records, sizes, found, path)
+                inside = f"{label}." if member else prefix
+                _flatten(inner, inside, where, records, sizes, found, path)
                 continue
             known = "pointer" if kind.endswith(("*", "&")) or "(*)" in kind else _type(inner, room)
             size = {"pointer": 8, "bytes": room}.get(known, _SIZES.get(known, 8))

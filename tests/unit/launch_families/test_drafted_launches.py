@@ -21,6 +21,7 @@ from pipeloom.errors import ScheduleError
 from pipeloom.judge.emulate import CodeKernel, KernelArgument, KernelMetadata, load_code_object
 from pipeloom.launch_families.described import described, descriptions, fitted
 from pipeloom.launch_families.drafts import is_buffer
+from pipeloom.machine_code.c_structs import header_layout
 from pipeloom.machine_code.launch_arguments import Scalar
 from pipeloom.machine_code.launch_buffers import Buffer
 from pipeloom.machine_code.launch_file import LaunchSpec, launch_of, load_launch
@@ -185,6 +186,60 @@ def test_strides_reach_the_last_element() -> None:
     assert sizes["B"] == 520 * int(values["strideB0"] or 0)
     assert sizes["D"] == 300 * int(values["strideD0"] or 0)
     assert launch.grid == (3, 2, 2)
+
+
+ARGUMENT = """struct BaseArgument { virtual ~BaseArgument() {} void *p_workspace_; };
+struct Problem { int M, N, K, StrideA, StrideB, StrideC, KBatch, MPadded, NPadded, KRead, KPadded,
+  AK0, BK0, MBlock, NBlock; };
+struct Argument : BaseArgument, Problem { const void *p_a_grid, *p_b_grid; void *p_c_grid;
+  bool is_reduce; };
+"""
+
+
+def _by_value(name: str, size: int) -> CodeKernel:
+    argument = KernelArgument(0, size, "by_value", "")
+    return replace(_kernel(name), arguments=(argument,), kernarg_bytes=size)
+
+
+def test_composable_kernel() -> None:
+    """Numbers as the struct's constructor computes them, for K that is no multiple of a block."""
+    kernel = _by_value("_ZN2ck27kernel_gemm_xdl_cshuffle_v3INS_x", 112)
+    asked = ("M", "N", "K", "MPerBlock", "NPerBlock", "KPerBlock")
+    assert (_draft(kernel).family, _draft(kernel).asked) == ("ck: gemm_xdl_cshuffle_v3", asked)
+    sizes: dict[str, int | str] = {"M": 200, "N": 100, "K": 72, "KBatch": 2}
+    sizes |= {"MPerBlock": 128, "NPerBlock": 64, "KPerBlock": 32}
+    launch = draft_launch(KernelFile(kernel, b""), sizes).launch()
+    values = _values(launch)
+    assert (launch.grid, values["KBatch"]) == ((4, 1, 2), 2)
+    # ceil(72 / 64) blocks of 32 per slice, in parts of 8; reads of 8.
+    want = {"MPadded": 256, "NPadded": 128, "KPadded": 64, "KRead": 40, "AK0": 8, "BK0": 8}
+    assert {name: values[name] for name in want} == want
+    with pytest.raises(ScheduleError, match="--struct"):
+        _draft(_by_value(kernel.name, 104))
+
+
+def test_a_struct_of_composable_kernel_is_laid_out_as_the_compiler_does(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="the ziglang wheel is not installed")
+    (tmp_path / "ck.h").write_text(ARGUMENT)
+    fields = {one.path: one.offset for one in header_layout("ck.h:Argument", tmp_path)}
+    one = next(one for one in descriptions("ck") if one["name"] == "gemm_xdl_cshuffle_v3")
+    places = one["struct"]["places"]
+    assert {name: fields[name] for name in places} == places
+
+
+@pytest.mark.parametrize(
+    ("symbol", "size", "sizes"),
+    [
+        ("ck_tile6kentryINS_10GemmKernel", 56, "M N K MPerBlock NPerBlock"),
+        ("ck_tile6kentryINS_14Layernorm2dFwd", 64, "m n Block_M"),
+    ],
+)
+def test_kernels_of_ck_tile(symbol: str, size: int, sizes: str) -> None:
+    kernel = _by_value(symbol, size)
+    assert _draft(kernel).asked == tuple(sizes.split())
+    given: dict[str, int | str] = dict.fromkeys(sizes.split(), 16)
+    launch = draft_launch(KernelFile(kernel, b""), given).launch()
+    assert all(one.array().size for one in launch.args if isinstance(one, Buffer))
 
 
 TENSILE = ("SizesFree0", "SizesFree1", "SizesFree2", "SizesSum0")
