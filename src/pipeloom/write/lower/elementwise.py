@@ -214,7 +214,7 @@ def _plan(
         holds = mask_names(context.frame, target, tile.registers)
         lines = tuple(replace(line, operands=("d", *line.operands[1:])) for line in lines[:1])
 
-    beside = operands.beside(lines, sources) if region is None else 1
+    most = operands.beside(lines, sources, target) if region is None else 1
 
     def element(made: list[Register], number: int, job: _Job, turn: int, code: Code) -> None:
         slot, chosen = job
@@ -235,6 +235,7 @@ def _plan(
         for slot, chosen in jobs if holds else ():
             operands.apply(code, lines, context.frame[holds[slot]], chosen, sources)
         result = context.registers(target)
+        beside = most if tile.pack > 1 or result.bank is Bank.VECTOR else 1
         for begin in range(0, 0 if holds else len(chunks), beside):
             groups = chunks[begin : begin + beside]
             made: list[list[Register]] = []
@@ -242,7 +243,7 @@ def _plan(
             for turn, group in enumerate(groups, begin):
                 place = result.part(group[0][0] // tile.pack)
                 direct = tile.pack == 1 and place.bank is Bank.VECTOR
-                first = turn * len(group)
+                first = turn * tile.pack
                 made.append(
                     [place if direct else operands.result(first + i) for i in range(len(group))]
                 )

@@ -150,9 +150,12 @@ class Operands:
         """Where two terms are combined."""
         return self._frame[self._pairs].part(number)
 
-    def beside(self, lines: Sequence[Template], sources: Sequence[OperandSource]) -> int:
+    def beside(
+        self, lines: Sequence[Template], sources: Sequence[OperandSource], target: Access
+    ) -> int:
         """How many registers of results may be made side by side: those whose elements share no
-        scratch register on the way."""
+        scratch register on the way. What is unpacked goes to the result's own register, which no
+        other operand may hold."""
         scalars = sum(s.tile is None or s.tile.resource.space is Space.SCALAR for s in sources)
         alone = (
             len(lines) == 1
@@ -160,6 +163,7 @@ class Operands:
             and VCC not in lines[0].operands
             and sum(map(self._unpacks, sources)) == 1
             and not any(s.left or s.join for s in sources)
+            and all(s.access is None or s.access.resource != target.resource for s in sources)
             and (not scalars or (scalars == 1 and lines[0].takes_scalar))
         )
         return max(1, BESIDE // self._tile.pack) if alone else 1
@@ -239,7 +243,7 @@ class Operands:
             turn % min(self._beside, PAIRS) * self._sources, self._sources
         )
         first = next((n for n, source in enumerate(sources) if self._unpacks(source)), None)
-        if into.bank is not Bank.VECTOR or len(lines) > 1:
+        if into.bank is not Bank.VECTOR or len(lines) > 1 or self._holds(into, sources, slots):
             first = None
         values = [
             self._read(code, into if number == first else scratch.part(number), source, slot)
@@ -260,6 +264,16 @@ class Operands:
             code(line.opcode, *line.filled(places), modifiers=line.modifiers)
         if final is not into:
             code("v_mov_b32", into, final)
+
+    def _holds(
+        self, register: Register, sources: Sequence[OperandSource], slots: Sequence[int | None]
+    ) -> bool:
+        """Whether an operand lies in a register: what overwrites it, reads it first."""
+        return any(
+            self._context.registers(source.access).part(slot // source.tile.pack) == register
+            for source, slot in zip(sources, slots, strict=True)
+            if source.access is not None and source.tile is not None and slot is not None
+        )
 
     def squares(
         self,
