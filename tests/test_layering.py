@@ -219,6 +219,19 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("errors", "checks", "files", "plain", "write", "device"),
         *("drive", "drive.trial", "drive.gemm_trial"),
     ),
+    "drive.bench_subjects": (
+        *("errors", "machine", "machine_code", "write", "device"),
+        *("drive", "drive.trial", "drive.gemm_trial", "drive.running_gemms"),
+    ),
+    "drive.benching": (
+        "errors",
+        "checks",
+        "machine",
+        "write",
+        "device",
+        "drive",
+        "drive.bench_subjects",
+    ),
     "drive.kernel_files": (
         *("errors", "files", "judge.check", "judge.emulate", "write", "drive.code_objects"),
     ),

@@ -10,12 +10,13 @@ from pipeloom.cli.common import chip_named
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.run import number_of
-from pipeloom.cli.usage import at_least
+from pipeloom.cli.usage import WRONG_RESULT, at_least, check_folder
 from pipeloom.drive.benching import ROTATE_MB, Benched, BenchJob, bench
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.sources import Source
 from pipeloom.files import write_file
 from pipeloom.machine.chips import target_for
+from pipeloom.show.bench_page import render_bench
 
 USAGE = CommandUsage(
     "Time kernels on a GPU, through HIP. Data are random, launches rotate over more memory than "
@@ -55,28 +56,37 @@ USAGE = CommandUsage(
         option("--seed", "what data are drawn from (default 0)", type=at_least(0), default=0),
         flag("--unproved", "time what is not PROVED: it may hang or spoil other work"),
         option("-o --output FILE.json", "write what was measured: the file to send", type=Path),
+        option(
+            "--page FILE.html", "write a page: times, and the model beside each part", type=Path
+        ),
         JSON,
     ),
     examples=(
         "pipeloom bench k.hsaco --m 4096 --n 4096 --k 8192",
-        "pipeloom bench ping_pong four_wave --runs 200 -o bench.json",
+        "pipeloom bench ping_pong four_wave --runs 200 -o bench.json --page bench.html",
     ),
+    codes={WRONG_RESULT: "a result differs from NumPy's"},
 )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Time each, print, write."""
+    for path in (arguments.output, arguments.page):
+        if path is not None:
+            check_folder(path)
     found = [_bench(arguments, kernel) for kernel in arguments.kernels]
     data = {"measured": [one.to_dict() for one in found]}
     if arguments.output is not None:
         write_file(arguments.output, json_text(data))
+    if arguments.page is not None:
+        write_file(arguments.page, render_bench(data["measured"]))
     if arguments.json:
         print_json(data)
     else:
         for one in found:
             print("\n".join(one.lines()))
-    wrote(arguments, arguments.output)
-    return 0
+    wrote(arguments, arguments.output, arguments.page)
+    return WRONG_RESULT if any(one.right is False for one in found) else 0
 
 
 def _bench(arguments: argparse.Namespace, kernel: str) -> Benched:

@@ -9,9 +9,9 @@ the loop takes, come from inside: from the same kernel with the few instructions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 import pipeloom
 from pipeloom.checks import check_int
+from pipeloom.device.contracts import KernelContract
 from pipeloom.device.device_memory import DeviceArray
 from pipeloom.device.hip import DeviceInfo, Hip
 from pipeloom.device.host_arrays import check_guards
@@ -26,23 +27,28 @@ from pipeloom.device.images import KernelImage
 from pipeloom.device.prepared_kernel import PreparedKernel
 from pipeloom.device.stopwatch import TimeSpread, timed_launches
 from pipeloom.device.tensors import view_of
-from pipeloom.drive.emitting import Emission, EmitJob, emit
+from pipeloom.drive.bench_files import FORMAT
+from pipeloom.drive.bench_subjects import (
+    BenchSubject,
+    Modelled,
+    TimedEmission,
+    kernel_image,
+    subject_of,
+)
+from pipeloom.drive.emitting import EmitJob, emit
 from pipeloom.drive.made_up_data import Array, made_up_arrays, sizes_of, usual_number
-from pipeloom.drive.recorded_kernels import check_remade, recorded
-from pipeloom.drive.simulating import SimulateJob, Simulation
+from pipeloom.drive.on_gpu import OnGpu
 from pipeloom.drive.sources import Source
 from pipeloom.drive.torch_products import torch_product_us
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.machine.target import Target
-from pipeloom.write import EmittedKernel, assemble, launch_record
+from pipeloom.write.lower.wave_clocks import TimingRecord
 from pipeloom.write.timings import WaveTimings, read_timings
 
-FORMAT = "pipeloom-bench-1"
 ROTATE_MB = 512
 MOST_SETS = 256
 GUARD = 4096
 """Bytes of known content before and behind every array."""
-UNCOMPARED = "results were not compared with NumPy's: pipeloom run --on gpu does that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,10 @@ class Benched:
     """Of ``torch.matmul`` on as many sets of such arrays."""
     shares: tuple[Share, ...]
     notes: tuple[str, ...]
+    right: bool | None = None
+    """Whether a launch of small sizes was equal to NumPy; None where it was not compared."""
+    made_from: Mapping[str, Any] | None = None
+    """What the kernel can be made from elsewhere, for ``calibrate``."""
 
     @property
     def tflops(self) -> float | None:
@@ -153,6 +163,8 @@ class Benched:
                 {"part": one.part, "measured": one.measured, "model": one.model, "off": one.off}
                 for one in self.shares
             ],
+            "right": self.right,
+            "made_from": self.made_from,
             "notes": list(self.notes),
         }
 
@@ -185,15 +197,17 @@ class Benched:
 def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
     """Time the kernel of a job; ``track`` is told of every run."""
     hip = Hip.open()
-    gpu, notes = hip.gpu(job.device), [UNCOMPARED]
+    gpu, notes = hip.gpu(job.device), list[str]()
+    subject: BenchSubject | None
     if job.kernel.endswith(".hsaco"):
         image = KernelImage.read(job.kernel)
-        made = _remade(job.kernel, image, notes)
+        subject = subject_of(job.kernel, image, notes)
     else:
         asked = job.emit or EmitJob(Source(job.kernel))
-        made = asked, emit(asked)
-        image = _image(made[1].kernel)
+        found = emit(asked)
+        subject, image = TimedEmission(asked, found), kernel_image(found.kernel)
     image.require_proved(job.unproved)
+    on = OnGpu(job.device, job.unproved)
     if job.machine is not None and job.machine.arch != image.record["target"]:
         raise ConfigError(
             f"the model is asked of {job.machine.arch}, and {image.record['kernel']} is for "
@@ -219,9 +233,19 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
             apart=job.apart,
             track=track,
         )
-        timings = None
-        if made is not None:
-            timings = _inside(hip, job, made[0], sizes, {**placed[-1], **numbers}, notes)
+        ready.close()
+        timings, model, right = None, Modelled(), None
+        if subject is not None:
+            with _noting("no times from inside", notes):
+                clocked, timing = subject.timed()
+                timings = _inside(hip, job, clocked, timing, sizes, {**placed[-1], **numbers})
+            with _noting("no model", notes):
+                model = subject.model(job.machine, sizes)
+            with _noting("not compared with NumPy", notes):
+                trial = subject.trial(on, numbers)
+                right = trial.ok
+                shown = " ".join(f"{dim}={size}" for dim, size in trial.sizes.items())
+                notes.append(f"equal to NumPy at {shown}" if right else f"WRONG: {trial.summary()}")
         for one in placed:
             check_guards(ready.name, {name: array.spoilt() for name, array in one.items()})
     torch_us = None
@@ -236,7 +260,6 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
             apart=job.apart,
         )
     spread = TimeSpread.of(times)
-    model, shares = _model(job.machine, made, image.record, sizes, spread, timings, notes)
     return Benched(
         str(image.record["kernel"]),
         sizes,
@@ -249,31 +272,22 @@ def bench(job: BenchJob, track: Callable[[int], None] | None = None) -> Benched:
         job.warm_up,
         job.apart,
         timings,
-        model,
+        model.microseconds,
         torch_us,
-        tuple(shares),
+        _shares(model, spread, timings),
         tuple(notes),
+        right,
+        None if subject is None else subject.made_from,
     )
 
 
-def _remade(code: str, image: KernelImage, notes: list[str]) -> tuple[EmitJob, Emission] | None:
-    """How a code object is emitted; None where only its bytes are known, as of a product."""
-    if "gemm" in (image.record.get("made_from") or {}):
-        notes.append("no times from inside: products of gemm have no timed variant")
-        return None
+@contextmanager
+def _noting(what: str, notes: list[str]) -> Iterator[None]:
+    """What cannot be had is noted, and the rest told all the same."""
     try:
-        source, told, data = recorded(code)
-        asked = EmitJob(source, **told)
-        found = emit(asked)
-        check_remade(data, assemble(found.kernel).data, source.name)
+        yield
     except ScheduleError as error:
-        notes.append(f"no model, and no times from inside: {error.message}")
-        return None
-    return asked, found
-
-
-def _image(kernel: EmittedKernel) -> KernelImage:
-    return KernelImage(launch_record(kernel), {kernel.name: assemble(kernel).data})
+        notes.append(f"{what}: {error.message}")
 
 
 def _placed(
@@ -302,69 +316,32 @@ def _flops(record: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
 def _inside(
     hip: Hip,
     job: BenchJob,
-    asked: EmitJob,
+    image: KernelImage,
+    timing: TimingRecord,
     sizes: Mapping[str, int],
     given: Mapping[str, Any],
-    notes: list[str],
-) -> WaveTimings | None:
+) -> WaveTimings:
     """What the kernel's own clock says, from one launch of its timed variant."""
-    try:
-        timed = emit(replace(asked, timed=True)).kernel
-    except ScheduleError as error:
-        notes.append(f"no times from inside: {error.message}")
-        return None
-    assert timed.timing is not None
-    kernel = PreparedKernel(hip, job.device, _image(timed))
-    records = np.zeros(timed.timing.bytes(timed.launch.grid(sizes)), np.uint8).view(np.uint32)
+    kernel, contract = PreparedKernel(hip, job.device, image), KernelContract.of(image.record)
+    grid = contract.grid(sizes, sizes.get("batches", 1))
+    records = np.zeros(timing.bytes(grid), np.uint8).view(np.uint32)
     with hip.on(job.device), DeviceArray(hip, job.device, view_of(records, "times")) as there:
         there.fill(records.ctypes.data)
-        kernel(**{**given, timed.timing.pointer: there})
+        kernel(**{**given, timing.pointer: there})
         hip.call("hipDeviceSynchronize")
         there.fetch(records.ctypes.data)
+        kernel.close()
     constant = hip.gpu(job.device).wall_clock_mhz or 100.0
-    return read_timings(records, timed.timing, constant)
+    return read_timings(records, timing, constant)
 
 
-def _model(
-    machine: Target | None,
-    made: tuple[EmitJob, Emission] | None,
-    record: Mapping[str, Any],
-    sizes: Mapping[str, int],
-    spread: TimeSpread,
-    timings: WaveTimings | None,
-    notes: list[str],
-) -> tuple[float | None, list[Share]]:
-    """What the model says of the whole and of its parts, beside what was measured."""
-    told = record.get("predicted") or {}
-    if made is None:
-        dims = ("m", "n", "k", "batches")
-        same = all(told.get(dim, 1) == sizes.get(dim, 1) for dim in dims)
-        if not told or not same:
-            return None, []
-        model = float(told["microseconds"])
-        return model, [Share("whole kernel, us", spread.median, model)]
-    problem = sizes.get("m"), sizes.get("n"), sizes.get("k")
-    asked, found = made
-    job = SimulateJob(
-        asked.source,
-        emitted=True,
-        allow_timing=asked.allow_timing,
-        problem=(None, None, None) if None in problem else problem,
+def _shares(model: Modelled, spread: TimeSpread, timings: WaveTimings | None) -> tuple[Share, ...]:
+    """What was measured beside the model, part by part."""
+    cycles = None if timings is None else timings.cycles_per_trip
+    clock = None if timings is None else timings.clock_mhz
+    parts = (
+        ("whole kernel, us", spread.median, model.microseconds),
+        ("loop, cycles per trip", cycles, model.loop_cycles),
+        ("clock, MHz", clock, model.clock_mhz),
     )
-    machine = machine or found.program.target
-    simulation = Simulation(job, found.opened, found.program, machine, found)
-    shares = []
-    try:
-        trace = simulation.run()
-        estimate = simulation.estimate(trace)
-    except ScheduleError as error:
-        notes.append(f"no model: {error.message}")
-        return None, []
-    if estimate is not None:
-        shares.append(Share("whole kernel, us", spread.median, estimate.microseconds))
-    if timings is not None and timings.cycles_per_trip:
-        simulated = trace.steady_cycles_per_iteration
-        shares.append(Share("loop, cycles per trip", timings.cycles_per_trip, simulated))
-    if timings is not None and timings.clock_mhz and estimate is not None:
-        shares.append(Share("clock, MHz", timings.clock_mhz, 1000 * estimate.clock_ghz))
-    return None if estimate is None else estimate.microseconds, shares
+    return tuple(Share(name, found, said) for name, found, said in parts if found and said)

@@ -18,6 +18,7 @@ from pipeloom.calibrate import (
     read_measurements,
 )
 from pipeloom.calibrate.measurements import Measured
+from pipeloom.drive.bench_files import read_benched
 from pipeloom.drive.emitting import EmitJob, emit
 from pipeloom.drive.measuring import lay_over_trace
 from pipeloom.drive.recorded_kernels import check_remade, recorded
@@ -27,9 +28,9 @@ from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chip_file import chip_text
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
-from pipeloom.machine_code import emitted_programs
+from pipeloom.machine_code.emitted import loop_cycles
 from pipeloom.thread_trace.traced_groups import TracedGroup
-from pipeloom.write import EmittedKernel, assemble
+from pipeloom.write import assemble
 from pipeloom.write.timings import read_timings
 
 TRIPS = 6
@@ -78,12 +79,14 @@ def calibrate_job(job: CalibrateJob) -> Calibrated:
 
 
 def read_measured(name: str, base: Target) -> Iterator[Measured]:
-    """The loops of a file, of a trace's folder, or of ``timed.hsaco=records.bin``."""
+    """The loops of a file (``bench``'s too), a trace's folder, or ``timed.hsaco=records.bin``."""
     if "=" in name:
         code, _, records = name.partition("=")
         yield _timed(code, records)
     elif Path(name).is_dir():
         yield _traced(name, base)
+    elif (benched := read_benched(name)) is not None:
+        yield from benched
     else:
         yield from read_measurements(name)
 
@@ -129,12 +132,5 @@ def _timed(code: str, records: str) -> Measurement:
             hint=f"launch {kernel.name} with a larger {kernel.launch.meaning.over}",
             field="measurements",
         )
-    modelled = partial(_kernel_cycles, kernel)
+    modelled = partial(loop_cycles, kernel)
     return Measurement(code, "timed kernel", kernel.target, timings.cycles_per_trip, modelled)
-
-
-def _kernel_cycles(kernel: EmittedKernel, machine: Target) -> float:
-    launch = kernel.launch
-    tiles = (kernel.k_min + TRIPS * kernel.k_step) // launch.tiles[launch.meaning.over]
-    programs, trips = emitted_programs(kernel, machine, tiles)
-    return steady_cycles_of(programs, machine, trips)

@@ -316,11 +316,15 @@ class Gemm:
         return record
 
 
-def gemm_kernel(spec: GemmSpec) -> Gemm:
-    """The kernel of a spec; raises ``ConfigError``, ``OrderError`` or ``EmitError`` by name."""
+def gemm_kernel(spec: GemmSpec, *, timed: bool = False) -> Gemm:
+    """The kernel of a spec; raises ``ConfigError``, ``OrderError`` or ``EmitError`` by name.
+
+    A ``timed`` one stores when its waves began, looped and ended; what runs before and after does
+    not.
+    """
     program = gemm_program(spec)
     name, whole = kernel_name(spec), spec.splits == 1
-    kernel = emit_program(program, name=name, placing=placing_of(spec))
+    kernel = emit_program(program, name=name, placing=placing_of(spec), timed=timed)
     before = packings(spec) if spec.packs else {}
     then = None
     if not whole:

@@ -51,6 +51,9 @@ class OnGpu:
         def run(arrays: Mapping[str, Array], scalars: Mapping[str, Any]) -> int:
             given = {name: array for name, array in arrays.items() if name in kernel.rules}
             numbers = {name: value for name, value in scalars.items() if name in kernel.scalars}
-            return sum(launch_copied(kernel, {**given, **numbers}, guard=GUARD).values())
+            try:
+                return sum(launch_copied(kernel, {**given, **numbers}, guard=GUARD).values())
+            finally:
+                kernel.close()
 
         return run

@@ -42,6 +42,17 @@ def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
     }
 
 
+def told_job(made: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
+    """The source and the job that ``made_from`` told; ``KeyError`` for something else."""
+    told = {name: made["source"][name] for name in SOURCE if name in made["source"]}
+    told |= {KERNEL[name]: made["job"][name] for name in KERNEL if name in made["job"]}
+    if isinstance(told.get("arch"), Mapping):
+        told["arch"] = from_plain(Target, told["arch"], "made_from.job.target")
+    settings = tuple(str(one) for one in made["settings"])
+    source = Source(str(made["what"]), settings, **told)
+    return source, {name: made["job"][name] for name in JOB if name in made["job"]}
+
+
 def check_remade(code: bytes, remade: bytes, name: str) -> None:
     """Refuse a code object that is not, byte for byte, what its record gives today."""
     if code != remade:
@@ -61,13 +72,7 @@ def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
         data = read_file(code)
         if not isinstance(made, dict):
             raise KeyError("made_from")
-        told = {name: made["source"][name] for name in SOURCE if name in made["source"]}
-        told |= {KERNEL[name]: made["job"][name] for name in KERNEL if name in made["job"]}
-        if isinstance(told.get("arch"), Mapping):
-            told["arch"] = from_plain(Target, told["arch"], "made_from.job.target")
-        settings = tuple(str(one) for one in made["settings"])
-        source = Source(str(made["what"]), settings, **told)
-        return source, {name: made["job"][name] for name in JOB if name in made["job"]}, data
+        return *told_job(made), data
     except OSError as error:
         raise SpecError(
             f"cannot read {code}: {error.strerror}",

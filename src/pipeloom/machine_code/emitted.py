@@ -9,12 +9,16 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Kind, Trace, WaveOp, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.instruction import Track
 from pipeloom.judge.simulate.issued import ITERATIONS
+from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.target import Target
 from pipeloom.machine_code.executed_lines import Executed, WavePath, walk_wave
 from pipeloom.machine_code.lowering import lower_line, read_line, values_of, with_values
 from pipeloom.machine_code.pressure import live_counts
 from pipeloom.write import EmittedKernel
 from pipeloom.write.isa import Instruction, ServedStep
+
+SETTLED = 6
+"""Trips after which a loop goes on as it is."""
 
 
 def simulate_emitted(
@@ -43,6 +47,14 @@ def simulate_emitted(
     count = _usual_iterations(emitted) if k_tiles is None else k_tiles
     programs, trips = emitted_programs(emitted, chosen, count, arguments=arguments)
     return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
+
+
+def loop_cycles(emitted: EmittedKernel, machine: Target) -> float:
+    """Cycles of a trip of its loop, settled, on any chip."""
+    launch = emitted.launch
+    tiles = (emitted.k_min + SETTLED * emitted.k_step) // launch.tiles[launch.meaning.over]
+    programs, trips = emitted_programs(emitted, machine, tiles)
+    return steady_cycles_of(programs, machine, trips)
 
 
 def emitted_programs(

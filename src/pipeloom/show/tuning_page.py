@@ -76,8 +76,14 @@ def render_tuning(
         ("Shapes", _table(rows)),
         ("The search as it went", "".join(_search(row) for row in rows)),
     )
+    quiet = f"{len(rows)} shapes; predicted, not measured{error}"
+    return framed_page(title, quiet, cards, _STYLE + palette.style)
+
+
+def framed_page(title: str, quiet: str, cards: Sequence[tuple[str, str]], style: str) -> str:
+    """A page of cards, each with its title and what is in it, without any script."""
     body = "".join(
-        f'<section class="card"><div class="head"><h2>{name}</h2></div>{content}</section>'
+        f'<section class="card"><div class="head"><h2>{escape(name)}</h2></div>{content}</section>'
         for name, content in cards
     )
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -86,9 +92,9 @@ def render_tuning(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{asset('page.css')}{_STYLE}{palette.style}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{asset('page.css')}{style}</style>\n</head>\n"
         f'<body>\n<header class="top"><div><h1>{escape(title)}</h1>'
-        f'<p class="quiet">{len(rows)} shapes; predicted, not measured{error}</p></div></header>\n'
+        f'<p class="quiet">{escape(quiet)}</p></div></header>\n'
         f"<main>{body}</main>\n</body>\n</html>\n"
     )
 

@@ -21,14 +21,20 @@ from pipeloom.device.device_memory import DeviceArray
 from pipeloom.device.hip import Hip
 from pipeloom.device.laid_arrays import ArrayRule
 from pipeloom.device.stopwatch import TimeSpread, timed_launches
+from pipeloom.drive.bench_subjects import TimedEmission
 from pipeloom.drive.benching import Benched, BenchJob, Share, bench
+from pipeloom.drive.calibrating import read_measured
 from pipeloom.drive.emitting import EmitJob
-from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.gemm import GemmSpec, gemm_kernel, gemm_made_from
 from pipeloom.drive.launching import image_of
 from pipeloom.drive.made_up_data import made_up_array, made_up_arrays, sizes_of
 from pipeloom.drive.sources import Source
 from pipeloom.drive.torch_products import torch_product_us
+from pipeloom.drive.trial import Trial
 from pipeloom.machine.dtypes import dtype_for
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.tuning.library import with_files
+from pipeloom.write import assemble
 
 SMALL = ["--m", "128", "--n", "128", "--k", "512", "--warm-up", "1", "--rotate", "1"]
 
@@ -36,8 +42,10 @@ SMALL = ["--m", "128", "--n", "128", "--k", "512", "--warm-up", "1", "--rotate",
 def test_a_schedule_with_its_model_and_its_clock(
     hip: Hip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "bench.json"
-    assert main(["bench", "single_buffer", *SMALL, "--runs", "2", "-o", str(out), "--json"]) == 0
+    out, page = tmp_path / "bench.json", tmp_path / "bench.html"
+    files = ["-o", str(out), "--page", str(page)]
+    assert main(["bench", "single_buffer", *SMALL, "--runs", "2", *files, "--json"]) == 0
+    assert "loop, cycles per trip, model" in page.read_text()
     (found,) = json.loads(capsys.readouterr().out)["measured"]
     assert json.loads(out.read_text()) == {"measured": [found]}
     assert found["sizes"] == {"m": 128, "n": 128, "k": 512}
@@ -53,6 +61,46 @@ def test_a_schedule_with_its_model_and_its_clock(
     assert set(parts) == {"whole kernel, us", "loop, cycles per trip", "clock, MHz"}
     assert parts["whole kernel, us"]["model"] == found["model_microseconds"]
     assert hip.library.standin_used(0) == 0
+    assert found["right"]
+    (loop,) = read_measured(str(out), GFX950)
+    assert loop.modelled(GFX950) == pytest.approx(parts["loop, cycles per trip"]["model"], rel=0.02)
+
+
+def test_a_wrong_result_is_told(
+    hip: Hip,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    right = TimedEmission.trial
+
+    def spoilt(self: TimedEmission, *given: Any) -> Trial:
+        return replace(right(self, *given), wrong={"out": 3})
+
+    monkeypatch.setattr(TimedEmission, "trial", spoilt)
+    page = tmp_path / "bench.html"
+    assert main(["bench", "single_buffer", *SMALL, "--runs", "1", "--page", str(page)]) == 5
+    assert "WRONG" in capsys.readouterr().out
+    assert "DIFFERS FROM NUMPY" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"measured": [{}]}', "another format"),
+        ('{"measured": [{"format": "pipeloom-bench-1"}]}', "damaged"),
+        (
+            '{"measured": [{"format": "pipeloom-bench-1", "inside": null, "made_from": null}]}',
+            "no kernel that timed itself",
+        ),
+        ('{"loops": []}', "lacks format"),
+    ],
+)
+def test_files_that_calibrate_cannot_use(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "bench.json"
+    path.write_text(text)
+    with pytest.raises(pl.ScheduleError, match=said):
+        list(read_measured(str(path), GFX950))
 
 
 def test_launches_go_over_the_sets_in_turn(hip: Hip) -> None:
@@ -214,7 +262,8 @@ def test_a_kernel_that_times_itself(
     assert main(["bench", code, *SMALL, "--runs", "1", "--json"]) == 0
     (other,) = json.loads(capsys.readouterr().out)["measured"]
     assert (other["inside"], other["parts"]) == (None, [])
-    assert len(other["notes"]) == len(found["notes"]) + 1
+    assert (found["right"], other["right"]) == (True, None)
+    assert any("not what single_buffer gives" in note for note in other["notes"])
 
 
 def test_batches(hip: Hip, tmp_path: Path) -> None:
@@ -252,3 +301,33 @@ def test_the_model_is_of_the_kernel_that_is_timed(hip: Hip) -> None:
     assert narrow is not None
     assert wide is not None
     assert wide > narrow
+
+
+def test_a_product_of_gemm_is_timed_from_inside_and_compared(
+    hip: Hip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With K cut and rows copied: the product has the clocks, the kernels around it have none."""
+    options: dict[str, Any] = {"waves_m": 2, "waves_n": 2, "search": False, "splits": 2, "align": 2}
+    made = gemm_kernel(GemmSpec(BM=32, BN=32, BK=64, **options))
+    codes = {kernel.name: assemble(kernel).data for kernel in made.kernels}
+    first = tmp_path / f"{made.kernel.name}.hsaco"
+    places = {name: Path(f"{name}.hsaco") for name in codes}
+    sizes = {"m": 40, "n": 33, "k": 2000, "batches": 1}
+    record = {**with_files(made.contract(), places), "made_from": gemm_made_from(made.spec, sizes)}
+    record["predicted"] = {**sizes, "microseconds": 5.0, "clock_ghz": 2.0}
+    first.with_suffix(".json").write_text(json.dumps(record))
+    for name, code in codes.items():
+        (tmp_path / places[name]).write_bytes(code)
+    command = ["bench", str(first), "--runs", "1", "--warm-up", "0", "--rotate", "0", "--json"]
+    assert main(command) == 0
+    (found,) = json.loads(capsys.readouterr().out)["measured"]
+    assert found["right"] is True
+    assert found["inside"]["waves"] == 2 * 2 * 2 * 4
+    parts = {one["part"]: one["model"] for one in found["parts"]}
+    assert (parts["whole kernel, us"], parts["clock, MHz"]) == (5.0, 2000.0)
+    assert parts["loop, cycles per trip"] > 0
+    assert hip.library.standin_used(0) == 0
+    (tmp_path / "bench.json").write_text(json.dumps({"measured": [found]}))
+    (loop,) = read_measured(str(tmp_path / "bench.json"), GFX950)
+    assert loop.measured == found["inside"]["cycles_per_trip"]
+    assert loop.modelled(GFX950) == parts["loop, cycles per trip"]
