@@ -354,6 +354,15 @@ PAIRS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     ("", "examples/triton_matmul.py", "check", "5 war findings, 192 pairs", "PROVED"),
     (
+        "Modular's ping-pong",
+        "`pipeloom emit ping_pong --tile bf16 --allow-timing`, `--sync reference` and `--sync "
+        "repaired --reorder`",
+        "scan",
+        "2 definite and 2 possible lds, 2 definite lds-waves",
+        "nothing",
+    ),
+    ("", "the same", "check", "8 war findings, 48 pairs", "PROVED"),
+    (
         "AITER #4995",
         "gfx942/fmoe/silu/fmoe_bf16_a16_blockscaleFp8_g1u1_vs_silu_1tg_16x256, _ps (the old form)",
         "scan",

@@ -240,6 +240,26 @@ def test_groups_of_waves_that_are_a_barrier_apart(
     assert _found(scan, ScanKind.BARRIER) == []
 
 
+@pytest.mark.parametrize(
+    ("early", "found"),
+    [("s_nop 0", [("lds-waves", True)]), ("s_waitcnt vmcnt(0)", [])],
+)
+def test_a_load_that_the_wave_behind_waits_for_too_late(
+    scanned: Scan, early: str, found: list[tuple[str, bool]]
+) -> None:
+    """FlyDSL #1137: the group ahead reads keys before the group behind has waited for them."""
+    load = """s_lshl_b32 s13, s12, 8
+  s_mov_b32 m0, s13
+  s_nop 0
+  buffer_load_dword v1, s[8:11], 0 offen lds"""
+    body = APART.format(early=early, ahead=0, address="v2")
+    body = body.replace("ds_read_b32 v4, v2", load).replace(
+        "lgkmcnt(0)\n  s_barrier", "vmcnt(0)\n  s_barrier"
+    )
+    body = body.replace("ds_write_b32 v1, v5", "ds_read_b32 v4, v2")
+    assert _found(scanned(body)) == found
+
+
 COPIES = """
   v_lshrrev_b32 v3, 6, v0
   s_nop 4
