@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
-from pipeloom.drive import deriving
+from pipeloom.drive import deriving, loop_cycles
 from pipeloom.drive.certifying import Derived, Ended, Progress
 from pipeloom.drive.deriving import derive, derived_key
 from pipeloom.drive.loop_cycles import steady_cycles
@@ -199,15 +200,16 @@ def test_stopped_in_the_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         simulated.append(program)
         return steady_cycles(program, trips)
 
-    def proof(program: Program) -> Verdict:
+    def proof(program: Program, **options: Any) -> Verdict:
         nonlocal stops
         if stops:
             stops -= 1
             raise KeyboardInterrupt
-        return verify(program)
+        return verify(program, **options)
 
     monkeypatch.setattr(deriving, "VARIED", 0)
-    monkeypatch.setattr(deriving, "steady_cycles", counted)
+    for module in (deriving, loop_cycles):
+        monkeypatch.setattr(module, "steady_cycles", counted)
     monkeypatch.setattr(deriving, "verify", proof)
     with pytest.raises(KeyboardInterrupt, match=deriving.KEPT):
         derive(loop, GFX950, 4, store=store)

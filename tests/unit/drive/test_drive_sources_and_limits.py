@@ -140,9 +140,9 @@ def test_a_problem_too_large_is_refused_before_memory_is_taken(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("gemm_tile --m 0 --n 5", "along 'm' is 0"),
+        ("gemm_tile --m -2 --n 5", "along 'm' is -2"),
         ("gemm_tile --k -1", "along 'k' is -1"),
-        ("ping_pong --m 0", "along 'm' is 0"),
+        ("ping_pong --m -1", "along 'm' is -1"),
         ("ping_pong --size keys=3", "no dimension 'keys'"),
         ("attention --size q=1000000 --size keys=1000000", "GB of memory"),
         ("gemm_tile --m 1000000 --n 1000000", "GB of memory"),

@@ -227,7 +227,7 @@ def two_orders(second: int) -> Program:
     with loop.when(big):
         total = total.becomes((total + extra).named("grown"))
     loop.store("out", total)
-    made = loop.meaning
+    made = loop.as_written
 
     def op(node: str, reads: tuple[str, ...], to: str, when: str | None = None) -> Work:
         return Work(

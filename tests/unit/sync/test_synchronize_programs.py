@@ -168,7 +168,7 @@ def test_what_is_loaded_once_is_waited_for_before_the_loop() -> None:
     s = loop.carry("S", c=8)
     s += x.sum("k") * q
     loop.store("out", s)
-    base = lowered(loop.meaning, [register("again", ROW)])
+    base = lowered(loop.as_written, [register("again", ROW)])
     base = changed(base, "loop", "mul", reads=(Access("r.sum"), Access("again")))
     again = edited(base, 0, "loop", lambda steps: steps.insert(0, copy("Q", "r.Q", "again", 0)))
     found = words(synchronize(again))

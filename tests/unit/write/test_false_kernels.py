@@ -10,6 +10,7 @@ import pytest
 from pipeloom.declare import Loop, exp2
 from pipeloom.declare.functions import keep
 from pipeloom.drive.trial import run_program
+from pipeloom.errors import GraphError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
@@ -325,13 +326,19 @@ def test_names_are_names_only(name: str) -> None:
     assert trial.ok, trial.summary()
 
 
-@pytest.mark.parametrize("name", ["c", "k", "ld_X"])
-def test_two_arguments_of_one_name(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "judge"), [("c", "the declaration"), ("k", "the declaration"), ("ld_X", "the writer")]
+)
+def test_two_arguments_of_one_name(name: str, judge: str) -> None:
     """The later one was loaded over the other: the size of c was the bits of a float."""
     loop = Loop("mean", over="k")
     total = loop.carry("S", b=1, c=64)
     total += loop.stream("X", "f32", b=1, k=1, c=64).sum("k")
     loop.store("out", total * loop.scalar(name))
+    if judge == "the declaration":
+        with pytest.raises(GraphError, match=f"two arguments called '{name}'"):
+            _ = loop.meaning
+        return
     program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
     refused(program, f"two arguments called '{name}'")
 
