@@ -18,6 +18,7 @@ from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import Progress
 from pipeloom.drive.deriving import derive, unwoven
 from pipeloom.drive.loop_room import check_loop, check_room
+from pipeloom.drive.writable import check_types, check_writable
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
@@ -77,6 +78,7 @@ def pipeline(
     """
     check_loop("pipeline", loop)
     target = target if isinstance(target, Target) else target_for(target)
+    check_types(loop)
     check_room(loop, target, waves)
     k_tiles = loop.fixed_tiles if k_tiles is None else k_tiles
     told = (groups, depth, stages, quadrants, global_latency, strategy)
@@ -117,6 +119,7 @@ def pipeline(
         raise KeyboardInterrupt
     program = peel(synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps, ops=loop.ops))
     _require_proof(program, loop.ops)
+    check_writable(program, loop)
     if notes:
         how = replace(program.provenance, notes=(*notes, *program.provenance.notes))
         program = program.with_groups(program.groups, how)

@@ -32,7 +32,7 @@ from pipeloom.judge.emulate import (
     load_code_object,
     run_kernel,
 )
-from pipeloom.machine.dtypes import DType
+from pipeloom.machine.dtypes import I32, DType
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
@@ -338,9 +338,9 @@ def _arguments(
 
 
 def storage(dtype: DType) -> type[np.generic]:
-    """How NumPy holds its codes, or f32 itself."""
+    """How NumPy holds its codes, or f32 and i32 themselves."""
     kinds: dict[int, type[np.generic]] = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.float32}
-    return kinds[dtype.bits]
+    return np.int32 if dtype == I32 else kinds[dtype.bits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,8 +391,9 @@ class _Place:
         dtype = self.node.type.dtype
         kind = storage(dtype)
         values = values[..., :: dtype.covers]
-        codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
+        codes = values.astype(kind) if dtype.bits == 32 else dtype.encode(values).astype(kind)
         nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
+        nan = np.iinfo(np.int32).min if dtype == I32 else nan
         wide = np.full(self.shape, nan, kind)
         wide[..., : values.shape[-1]] = self._moved(codes)
         return wide if dtype.bits >= 8 else wide[..., ::2] | wide[..., 1::2] << dtype.bits
@@ -415,7 +416,8 @@ class _Place:
         dtype = self.node.type.dtype
         part = stored[..., : self.sizes[self.order[-1]]]
         back = part.transpose([self.order.index(dim) for dim in self.node.dims])
-        return back if dtype.bits == 32 else dtype.decode(back.astype(np.uint16))
+        wide = dtype.bits == 32
+        return back.astype(np.float32) if wide else dtype.decode(back.astype(np.uint16))
 
 
 def allowed_error(meaning: Meaning, data: Data) -> float:

@@ -17,11 +17,11 @@ from pipeloom.write.isa import VCC, Register
 from pipeloom.write.lower.templates import float_bits
 
 STORED_BITS = {
-    "bf16": 16, "fp16": 16, "f32": 32, "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8,
+    "bf16": 16, "fp16": 16, "f32": 32, "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8, "i8": 8,
 }  # fmt: skip
 """Types that f32 becomes."""
 INTEGER_BITS = {"i4": 4, "u4": 4, "i8": 8, "u8": 8}
-"""Types that become f32, and are not made of it."""
+"""Types of whole numbers that become f32."""
 HIGH_HALF = 0xFFFF0000
 PACK_BF16 = "v_cvt_pk_bf16_f32"
 
@@ -59,7 +59,9 @@ def pack(
     """
     work = scratch.work
     low, high = sources[:2]
-    if STORED_BITS.get(dtype) == 8:
+    if dtype == "i8":
+        _pack_integers(code, result, sources, work)
+    elif STORED_BITS.get(dtype) == 8:
         _pack_bytes(code, target, dtype, result, sources, work)
     elif dtype == "fp16":
         code("v_cvt_f16_f32", work.part(0), low)
@@ -113,6 +115,27 @@ def _pack_bytes(
         code(verb, result, *pair, modifiers=["op_sel:[0,0,1]"] if half else [])
 
 
+def whole_number(code: Code, result: Register, source: Register) -> None:
+    """f32 to i32, to nearest even; past the largest it saturates (CDNA3 ISA, "V_CVT_I32_F32")."""
+    code("v_rndne_f32", result, source)
+    code("v_cvt_i32_f32", result, result)
+
+
+def _pack_integers(
+    code: Code, result: Register, sources: Sequence[Register], work: Register
+) -> None:
+    """Four f32 as signed bytes: clamped, rounded, and joined from the last one on."""
+    byte, joined = work.part(0), work.part(1)
+    for place, source in reversed(list(enumerate(sources))):
+        code("v_max_f32", byte, float_bits(-128.0), source)
+        code("v_min_f32", byte, float_bits(127.0), byte)
+        whole_number(code, byte, byte)
+        code("v_and_b32", byte, 0xFF, byte)
+        last = place == len(sources) - 1
+        code("v_lshl_or_b32", joined, 0 if last else joined, 8, byte)
+    code("v_mov_b32", result, joined)
+
+
 def _round_to_bf16(code: Code, source: Register, result: Register, scratch: ConvertScratch) -> None:
     """Round to nearest even into the upper half; a NaN stays one."""
     code("v_cmp_u_f32", VCC, source, source)
@@ -124,6 +147,9 @@ def _round_to_bf16(code: Code, source: Register, result: Register, scratch: Conv
 def unpack(code: Code, dtype: str, result: Register, source: Register, position: int) -> None:
     """Element ``position`` of a register of smaller elements, as f32."""
     bits = STORED_BITS.get(dtype)
+    if dtype == "i32":
+        code("v_cvt_f32_i32", result, source)
+        return
     if dtype in INTEGER_BITS:
         _unpack_integer(code, dtype, result, source, position)
         return

@@ -187,6 +187,7 @@ def _table() -> dict[str, Opcode]:
     add("v_cvt_f32_fp8 v_cvt_f32_bf8", "=v1", "svi1")
     add("v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32", "=v1", "svi1")
     add(" ".join(f"v_cvt_f32_ubyte{byte}" for byte in range(4)), "=v1", "svi1")
+    add("v_rndne_f32 v_cvt_i32_f32", "=v1", "svi1")
     add("v_readfirstlane_b32", "=s1", "v1")
     add(
         "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32 v_cmp_le_i32",

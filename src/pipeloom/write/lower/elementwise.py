@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
+from pipeloom.machine.dtypes import I32
 from pipeloom.program import VOCABULARY, Access, Node, OpDef, Reduce, Work
 from pipeloom.write.code import Code
-from pipeloom.write.convert import INTEGER_BITS
+from pipeloom.write.convert import INTEGER_BITS, STORED_BITS
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.context import Context
@@ -72,14 +73,17 @@ def plan_elementwise(
 
 
 def _check_floats(op: OpDef, nodes: Sequence[Node]) -> None:
-    """The instructions of shipped ops are those of f32; small integers are read as such."""
+    """The instructions of shipped ops are those of f32; integers are converted before and after."""
     for node in nodes:
         kind = node.type.dtype
-        reads = kind.code in INTEGER_BITS and node is not nodes[-1]
-        if op.name in VOCABULARY and kind.is_integer and not reads:
+        known = kind == I32 or kind.code in (*INTEGER_BITS, *STORED_BITS)
+        made = node is nodes[-1] and (kind.code in INTEGER_BITS and kind.code not in STORED_BITS)
+        sums = node is nodes[-1] and op.reduce is not None
+        if op.name in VOCABULARY and kind.is_integer and (not known or made or sums):
             raise EmitError(
                 f"{op.name} computes in f32, but {node.name!r} is {node.type}",
-                hint="use an op of your own with a lowering for integers",
+                hint="compute in f32 and convert the result, x.to(pl.I32); or use an op of your "
+                "own with a lowering for integers",
                 field=node.name,
             )
 
@@ -161,6 +165,7 @@ def _plan(
         and tile.pack > 1
         and sources[0].tile is not None
         and sources[0].tile.pack == 1
+        and not sources[0].tile.resource.type.dtype.is_integer
         and sources[0].join is None
     )
     jobs = [
@@ -204,7 +209,9 @@ def _plan(
     masked = _masked(context, work, target, sources)
     if masked is not None and tile.pack == 1 and region is None:
         return plan_mask(context, masked, jobs)
-    operands = Operands(context, tile, len(sources))
+    raw = op.name not in VOCABULARY
+    rounds = tile.resource.type.dtype.is_integer and not raw
+    operands = Operands(context, tile, len(sources), raw=raw)
     exact = op.lowered() == _MOVE.lowered() and all(
         source.tile is not None and tile.resource.type.dtype.holds(source.tile.resource.type.dtype)
         for source in sources
@@ -235,14 +242,14 @@ def _plan(
         for slot, chosen in jobs if holds else ():
             operands.apply(code, lines, context.frame[holds[slot]], chosen, sources)
         result = context.registers(target)
-        beside = most if tile.pack > 1 or result.bank is Bank.VECTOR else 1
+        beside = most if tile.pack > 1 or (result.bank is Bank.VECTOR and not rounds) else 1
         for begin in range(0, 0 if holds else len(chunks), beside):
             groups = chunks[begin : begin + beside]
             made: list[list[Register]] = []
             parts: list[Callable[[Code], None]] = []
             for turn, group in enumerate(groups, begin):
                 place = result.part(group[0][0] // tile.pack)
-                direct = tile.pack == 1 and place.bank is Bank.VECTOR
+                direct = tile.pack == 1 and place.bank is Bank.VECTOR and not rounds
                 first = turn * tile.pack
                 made.append(
                     [place if direct else operands.result(first + i) for i in range(len(group))]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pipeloom.machine.dtypes import I32
 from pipeloom.program import Access, Node, NodeKind, Reduce, Space, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.code import Code
@@ -23,6 +24,7 @@ from pipeloom.write.convert import (
     pack,
     prepare,
     unpack,
+    whole_number,
 )
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Bank, Operand, Register
@@ -116,11 +118,21 @@ class OperandSource:
 
 
 class Operands:
-    """The vector registers of one step: unpacked operands, results to pack, the template's own."""
+    """The vector registers of one step: unpacked operands, results to pack, the template's own.
+
+    ``raw``: an op of one's own computes on integers as they are; others take and give f32.
+    """
 
     def __init__(
-        self, context: Context, tile: RegisterTile, sources: int, *, pairs: bool = False
+        self,
+        context: Context,
+        tile: RegisterTile,
+        sources: int,
+        *,
+        pairs: bool = False,
+        raw: bool = False,
     ) -> None:
+        self._raw = raw
         self._context, self._tile = context, tile
         frame = self._frame = context.frame
         self._beside = BESIDE if tile.pack > 1 else 1
@@ -196,8 +208,9 @@ class Operands:
         """Whether an operand is made f32 before it is used."""
         if source.tile is None or source.access is None:
             return False
-        bits = STORED_BITS.get(source.tile.resource.type.dtype.code, WORD_BITS)
-        return source.tile.pack > 1 or bits < WORD_BITS
+        kind = source.tile.resource.type.dtype
+        whole = kind == I32 and not self._raw
+        return source.tile.pack > 1 or whole or STORED_BITS.get(kind.code, WORD_BITS) < WORD_BITS
 
     def _read(
         self, code: Code, scratch: Register, source: OperandSource, slot: int | None
@@ -306,6 +319,8 @@ class Operands:
         if made[0] == place:
             return
         value = made[0]
+        if self._dtype == I32.name and not self._raw:
+            whole_number(code, value, value)
         if self._tile.pack > 1:
             value = place if place.bank is Bank.VECTOR else made[0]
             whole = [*made, *[made[-1]] * (self._tile.pack - len(made))]

@@ -1,0 +1,52 @@
+"""What no kernel can be written of is refused when it is pipelined, and not first by ``emit``.
+
+Every step is planned as the writer plans it; nothing is written. Loops of types that no kernel
+loads or stores (6-bit floats, types with block scales of their own, types of a user's own) are left
+alone, since they may be meant for the simulator; doubles are refused by ``check_types``.
+"""
+
+from __future__ import annotations
+
+from pipeloom.declare.loop import Loop
+from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import CDNA, PROCESSORS
+from pipeloom.machine.dtypes import DTYPES, F32
+from pipeloom.program import Program
+from pipeloom.write import EmitError
+from pipeloom.write.lower.global_arrays import arrays_of
+from pipeloom.write.writers import occupied
+
+
+def check_types(loop: Loop) -> None:
+    """Refuse arrays of elements that no register holds."""
+    meaning = loop.meaning
+    for node in (*meaning.inputs, *meaning.outputs):
+        if node.type.dtype.bits > F32.bits:
+            raise ConfigError(
+                f"{meaning.name}: {node.name!r} is {node.type}, and kernels compute in f32",
+                hint=f"declare {node.name!r} as f32, or as a smaller type",
+                field=node.name,
+            )
+
+
+def check_writable(program: Program, loop: Loop) -> None:
+    """Raise what ``emit`` would say of a step that it cannot write, where types are no matter."""
+    target, meaning = program.target, program.meaning
+    if (
+        any(node.type.dtype not in DTYPES for node in meaning.nodes)
+        or target.isa != CDNA
+        or target.encoded_as not in PROCESSORS
+    ):
+        return
+    try:
+        arrays_of(meaning)
+    except EmitError:
+        return
+    try:
+        occupied(program, ops=loop.ops)
+    except EmitError as error:
+        raise ConfigError(
+            f"{program.name} has an order, but no kernel of it can be written: {error.message}",
+            hint=error.hint,
+            field=error.field,
+        ) from error
