@@ -34,7 +34,7 @@ def scaled():
     loop.store("out", total * loop.scalar("alpha"))
     return loop
 
-PROGRAM = pl.pipeline(small(), pl.target_for("gfx950"), 1)
+PROGRAM = pl.pipeline(small(), pl.target_for("gfx950"), 4)
 NUMBER = 3
 """
 
@@ -47,7 +47,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_loop_is_verified(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", f"{mine}:small", "--waves", "1", "--json"]) == 0
+    assert main(["verify", f"{mine}:small", "--waves", "4", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "proved"
     assert main(["verify", f"{mine}:PROGRAM"]) == 0
     assert "PROVED" in capsys.readouterr().out
@@ -89,7 +89,7 @@ def test_a_loop_is_reported_and_emitted(
 
 
 def test_a_loop_is_run_compared_and_solved(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    own, one = f"{mine}:small", ["--waves", "1"]
+    own, one = f"{mine}:small", ["--waves", "4"]
     assert main(["run", own, *one, "--timings", "1", "--m", "30", "--size", "n=33"]) == 0
     assert "n=33: equal to NumPy in 1 timing" in capsys.readouterr().out
     assert main(["run", own, *one, "--size", "x=3"]) == 1
@@ -189,7 +189,7 @@ def test_wrong_work_is_an_error_with_the_finding(
 
 
 def test_a_loop_is_proved_already(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fix", f"{mine}:small", "--waves", "1"]) == 0
+    assert main(["fix", f"{mine}:small", "--waves", "4"]) == 0
     assert "already PROVED" in capsys.readouterr().out
 
 
