@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES
-from pipeloom.order.spread import RUN, run_depth
+from pipeloom.order.spread import RUN, per_lane, run_depth
 from pipeloom.order.tasks import Place
 
 
@@ -61,6 +61,8 @@ def read_depth(place: Place) -> int:
     if "run" in numbers:
         return worked_box(place)[-1]
     deep = LOAD_BYTES * 8 * WAVE_LANES // (numbers["side"] * place.type.dtype.bits)
+    if "permuted" in numbers and place.registers == per_lane(place.layout, place.type.shape):
+        deep = numbers["depth"]  # read element by element
     return min(deep, place.type.shape[numbers.get("axis", 1)])
 
 

@@ -289,8 +289,9 @@ class _Cutter:
             piece = self._piece(task, dims, at, steps, f"{task.label}{number}")
             if fresh and at[depth]:
                 piece = _added(piece)
-            issue = task.issues[0]
-            yield replace(piece, issues=(replace(issue, count=issue.count // count),))
+            yield replace(
+                piece, issues=tuple(replace(i, count=-(-i.count // count)) for i in task.issues)
+            )
 
     def _vector(self, task: Task) -> Iterator[Task]:
         """As many registers at a time as a box of a matrix result holds at the least.

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from math import ceil, log2, prod
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.target import Target
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.order.layouts import Layouts
 from pipeloom.order.matrix_choice import Product
 from pipeloom.order.shares import Shares
 from pipeloom.order.spread import UNIFORM, per_lane, shared_lanes
 from pipeloom.program.meaning import Meaning
+from pipeloom.program.nan_payloads import short_nans
 from pipeloom.program.nodes import Node
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.vocabulary import Reduce, Vocabulary
 
+WORD_BITS = 8 * REGISTER_BYTES
 EXCHANGE = 3
 """Instructions that join the halves of a row: move, swap, combine."""
 ROUNDED = {"bf16": 9, "fp16": 3}
@@ -26,6 +29,8 @@ PACKED_BITS = 16
 UNPACKED = {"f32": 0.0, "bf16": 1.0, "fp16": 1.5, "u8": 1.0}
 """Instructions that make an f32 of an element in memory; of other types two, a field of bits and
 its number."""
+ROUNDED_SHORT = {**ROUNDED, "bf16": 5}
+"""The same, where a NaN needs no look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,15 @@ class NodeIssues:
     products: Mapping[str, Product]
     layouts: Layouts
 
+    def _joined(self, node: str, operand: str, product: Product) -> int:
+        """Registers of an operand that are joined of single elements for a matrix instruction."""
+        layout, dtype = self.layouts.operands[node, operand], self.meaning[operand].type.dtype
+        across = "axis" in dict(layout.numbers) and layout.kind == "operand"
+        if not across or f"ds_read_b64_tr_b{dtype.bits}" in self.target.extra_instructions:
+            return 0
+        words = product.op.m * product.op.k * dtype.bits // (WORD_BITS * WAVE_LANES)
+        return words * (WORD_BITS // dtype.bits - 1)
+
     def __call__(self, node: Node) -> tuple[Issue, ...]:
         """Those of one task of ``node``."""
         product = self.products.get(node.name)
@@ -47,7 +61,11 @@ class NodeIssues:
         if product is not None:
             op = product.op
             count = prod(shape) // (op.m * op.n * op.k)
-            return (Issue(Unit.MATRIX, count, shape=op.name),)
+            joins = count * sum(self._joined(node.name, name, product) for name in node.uses[:2])
+            return (
+                Issue(Unit.MATRIX, count, shape=op.name),
+                *((Issue(Unit.VECTOR, joins),) if joins else ()),
+            )
         known = self.ops[node.op]
         if known.reduce is not None:
             source = self.meaning[node.uses[0]]
@@ -103,4 +121,5 @@ class NodeIssues:
         one = f"v_cvt_pk_{dtype}_f32" in self.target.extra_instructions
         if one or (exact and dtype.name == "bf16"):
             return 0.5
-        return ROUNDED.get(dtype.name, 2) / 2
+        known = ROUNDED_SHORT if short_nans(self.meaning, node.name) else ROUNDED
+        return known.get(dtype.name, 2) / 2

@@ -202,8 +202,8 @@ class _Lowering:
         loop = node.kind is NodeKind.STREAM
         count, width = memory_accesses(layout, shape, dtype)
         numbers = dict(layout.numbers).keys() if layout.kind == "operand" else set()
-        if numbers & {"axis", "permuted"} == {"axis"}:
-            across = self._across(dtype)
+        across, kinds = self._across(dtype), numbers & {"axis", "permuted"}
+        if "axis" in kinds and (kinds == {"axis"} or across < REGISTER_BYTES):
             count, width = count * width // across, across
         if node.align < REGISTER_BYTES and dtype.bits < 8 * REGISTER_BYTES:
             count, width = per_lane(layout, shape), max(dtype.bits // 8, 1)

@@ -8,7 +8,7 @@ last matrix instruction until the wave is awake again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from pipeloom.machine.target import LOAD_BYTES
@@ -49,7 +49,8 @@ class Machine:
         self._busy: dict[int, dict[str, float]] = {}
         self._times: dict[int, tuple[UnitTime, ...]] = {}
         products = [t for t in lowered.of(Region.LOOP) if self.matrix(t)]
-        self.operands = max((self.issued(t) // t.issues[0].count for t in products), default=0)
+        first = (total_cost((replace(t.issues[0], count=1),), target) for t in products)
+        self.operands = max((cost.held for cost in first), default=0)
         """Cycles from a product's issue in which its wave issues nothing."""
 
     @classmethod

@@ -28,10 +28,13 @@ PACK_BF16 = "v_cvt_pk_bf16_f32"
 
 @dataclass(frozen=True, slots=True)
 class ConvertScratch:
-    """Two vector registers of work, one for the NaN of bf16, and two scalars."""
+    """Two vector registers of work, one for the NaN of bf16, and two scalars.
+
+    Without ``nan``, the lower half of every NaN is zero, and adding to it keeps it one.
+    """
 
     work: Register
-    nan: Register
+    nan: Register | None
     round: Register
     pack: Register
 
@@ -45,7 +48,8 @@ def prepare(code: Code, target: Target, dtype: str, scratch: ConvertScratch) -> 
     """The constants of a conversion, where it takes any."""
     if needs_constants(target, dtype):
         code("s_mov_b32", scratch.round, 0x7FFF)
-        code("v_mov_b32", scratch.nan, 0x7FFF0000)
+        if scratch.nan is not None:
+            code("v_mov_b32", scratch.nan, 0x7FFF0000)
         code("s_mov_b32", scratch.pack, 0x07060302)
 
 
@@ -138,10 +142,12 @@ def _pack_integers(
 
 def _round_to_bf16(code: Code, source: Register, result: Register, scratch: ConvertScratch) -> None:
     """Round to nearest even into the upper half; a NaN stays one."""
-    code("v_cmp_u_f32", VCC, source, source)
+    if scratch.nan is not None:
+        code("v_cmp_u_f32", VCC, source, source)
     code("v_bfe_u32", result, source, 16, 1)
     code("v_add3_u32", result, source, result, scratch.round)
-    code("v_cndmask_b32", result, result, scratch.nan, VCC)
+    if scratch.nan is not None:
+        code("v_cndmask_b32", result, result, scratch.nan, VCC)
 
 
 def unpack(code: Code, dtype: str, result: Register, source: Register, position: int) -> None:

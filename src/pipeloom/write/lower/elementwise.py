@@ -211,7 +211,7 @@ def _plan(
         return plan_mask(context, masked, jobs)
     raw = op.name not in VOCABULARY
     rounds = tile.resource.type.dtype.is_integer and not raw
-    operands = Operands(context, tile, len(sources), raw=raw)
+    operands = Operands(context, tile, len(sources), raw=raw, node=work.node)
     exact = op.lowered() == _MOVE.lowered() and all(
         source.tile is not None and tile.resource.type.dtype.holds(source.tile.resource.type.dtype)
         for source in sources

@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeloom.machine.dtypes import I32
 from pipeloom.program import Access, Node, NodeKind, Reduce, Space, Work
+from pipeloom.program.nan_payloads import short_nans
 from pipeloom.program.tiles import Box
 from pipeloom.write.code import Code
 from pipeloom.write.convert import (
@@ -131,6 +132,7 @@ class Operands:
         *,
         pairs: bool = False,
         raw: bool = False,
+        node: str | None = None,
     ) -> None:
         self._raw = raw
         self._context, self._tile = context, tile
@@ -142,9 +144,11 @@ class Operands:
         self._temporary = frame.scratch("temporary")
         self._pairs = frame.scratch("pairs", PAIRS) if pairs else ""
         self._dtype = tile.resource.type.dtype.name
-        self._convert: tuple[str, str] | None = None
+        self._convert: tuple[str, str | None] | None = None
         if tile.pack > 1:
-            self._convert = (frame.scratch("conversion", 2, 2), frame.scratch("nan"))
+            short = node is not None and short_nans(context.program.meaning, node)
+            nan = None if short else frame.scratch("nan")
+            self._convert = (frame.scratch("conversion", 2, 2), nan)
             frame.scalar("round")
             frame.scalar("pack")
             if self._dtype not in STORED_BITS:
@@ -185,7 +189,8 @@ class Operands:
         assert self._convert is not None
         work, nan = self._convert
         frame = self._frame
-        return ConvertScratch(frame[work], frame[nan], frame["round"], frame["pack"])
+        kept = None if nan is None else frame[nan]
+        return ConvertScratch(frame[work], kept, frame["round"], frame["pack"])
 
     def prepare(self, code: Code) -> None:
         """Constants of the conversion."""
