@@ -259,4 +259,55 @@ def min_max_scaled() -> pl.Loop:
     return loop
 
 
+TINY_ROWS = {"b": 2, "r": 3, "n": 50}
+
+
+@right(lambda X, weight, bias: normed(X, 1e-5) * weight + bias, ROWS)
+def shipped_layer_norm() -> pl.Loop:
+    return pl.kernels.layer_norm(256, 1)
+
+
+def added(X: Array, R: Array, weight: Array) -> Any:
+    h = X + R
+    return {"H": h, "out": h / np.sqrt((h**2).mean(-1, keepdims=True) + 1e-6) * weight}
+
+
+@right(added, ROWS)
+def shipped_add_rms_norm() -> pl.Loop:
+    return pl.kernels.add_rms_norm(256, 1)
+
+
+def losses(X: Array, T: Array) -> Any:
+    label = T.astype(int)[..., None]
+    inside = (label >= 0) & (label < X.shape[-1])
+    picked = np.where(inside, np.take_along_axis(X, np.where(inside, label, 0), -1), 0)
+    return {"loss": logsumexp(X) - picked[..., 0], "lse": logsumexp(X)}
+
+
+@right(
+    losses,
+    ROWS,
+    arrays=lambda rng, s: {
+        "T": np.where(rng.random((s["b"], s["r"])) < 0.5, -100, rng.integers(0, s["n"]))
+    },
+)
+def shipped_cross_entropy() -> pl.Loop:
+    return pl.kernels.cross_entropy(256, 1)
+
+
+def shipped_gate_of(X: Array) -> Any:
+    found = gate(X)
+    return {
+        "first": found["e1"],
+        "second": found["e2"],
+        "weight": found["w1"],
+        "other_weight": found["w2"],
+    }
+
+
+@right(shipped_gate_of, TINY_ROWS)
+def shipped_top2_gate() -> pl.Loop:
+    return pl.kernels.top2_gate(64, 1)
+
+
 CASES = listed(globals())

@@ -10,8 +10,12 @@ from pipeloom.declare.products import gemm as gemm
 from pipeloom.declare.products import gemm_bias as gemm_bias
 from pipeloom.declare.products import gemm_gate as gemm_gate
 from pipeloom.declare.products import gemm_scaled as gemm_scaled
+from pipeloom.declare.rows import add_rms_norm as add_rms_norm
+from pipeloom.declare.rows import cross_entropy as cross_entropy
+from pipeloom.declare.rows import layer_norm as layer_norm
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
+from pipeloom.declare.rows import top2_gate as top2_gate
 from pipeloom.declare.tensor import LN2
 from pipeloom.declare.weights import gemm_weights as gemm_weights
 from pipeloom.machine.dtypes import BF16, F32, DType
