@@ -277,6 +277,11 @@ def test_tensile(layout: str, flat: bool) -> None:
         assert (values["Gemm info"], values["numWG"]) == (1, 18)
 
 
+def test_tensile_with_a_workspace_is_not_described() -> None:
+    kernel = _kernel("Cijk_Ailk_Bljk_S_BH_MT64x32x64", *OLD, ("dstD", 8))
+    assert _draft(kernel).family == "unknown"
+
+
 @pytest.mark.parametrize(
     ("types", "want"),
     [
