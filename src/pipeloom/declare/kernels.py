@@ -17,6 +17,7 @@ from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
 from pipeloom.declare.rows import top2_gate as top2_gate
 from pipeloom.declare.tensor import LN2
+from pipeloom.declare.weights import gemm_norm as gemm_norm
 from pipeloom.declare.weights import gemm_weights as gemm_weights
 from pipeloom.machine.dtypes import BF16, F32, DType
 

@@ -62,9 +62,9 @@ VARIED = 2
 EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
 """Loops that take the same time, more so where memory sets it, and how many of them at most: the
 shortest kernel of a usual number of iterations decides."""
-NEARLY = 1.03
+NEARLY, MOST_WRITTEN = 1.03, 3
 """Loops so near to the best whose written instructions are simulated, where programs do not say how
-fast those are."""
+fast those are, and how many at most."""
 PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
@@ -364,7 +364,7 @@ class _Search:
         """Of loops that make operands, the one whose instructions are the fastest."""
         best, least = [], inf
         near = [p for p in self.found if (self.tried[p] or inf) <= NEARLY * self.best]
-        for pattern in near[:MOST_EQUAL]:
+        for pattern in near[:MOST_WRITTEN]:
             program = self.made.get(pattern) or woven(self.lowered, pattern, self.k_tiles)
             if not makes_operands(program):
                 return []

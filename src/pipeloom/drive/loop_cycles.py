@@ -7,6 +7,7 @@ decide which order is the fastest.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import ceil
 
 from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
@@ -19,6 +20,8 @@ from pipeloom.write import EmitError, emit_program
 
 TRIPS = 6
 """Of the loop, simulated for one program of the search."""
+MORE = 16
+"""Trips more that are tried where a kernel does not take so many."""
 USUAL = 64
 """Iterations of a usual kernel."""
 
@@ -55,8 +58,11 @@ def written_cycles(program: Program, ops: Vocabulary, trips: int = TRIPS) -> flo
     except EmitError:
         return None
     least, step = program.iterations.at(program.min_trips), program.step
-    trace = simulate_emitted(kernel, program.target, least + step * trips)
-    return trace.steady_cycles_per_iteration / step
+    for count in range(trips, trips + MORE):
+        with suppress(EmitError):  # a size that it does not take: groups go over iterations
+            trace = simulate_emitted(kernel, program.target, least + step * count)
+            return trace.steady_cycles_per_iteration / step
+    return None
 
 
 def whole_cycles(program: Program, cycles: float, floor: float | None) -> float:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.families import FAMILIES
 from evidence.weaken import weakenings
 from pipeloom.declare import Loop
-from pipeloom.declare.kernels import gemm_weights
+from pipeloom.declare.kernels import gemm_norm, gemm_weights
 from pipeloom.drive.trial import Launchable, run_program
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.judge.verify import proves, verify
@@ -111,6 +112,36 @@ def test_a_factor_by_k_and_an_activation() -> None:
     assert not trial.findings
     assert not trial.spoilt
     np.testing.assert_allclose(trial.outputs["out"], wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("arch", "activation"), [("gfx950", "none"), ("gfx942", "relu")])
+def test_the_norm_of_rows_before_a_product(arch: str, activation: str) -> None:
+    loop = gemm_norm(64, 64, 64, out="f32", activation=activation)
+    emitted = emit_program(program_of(loop, arch), judge=verify)
+    kernel = Launchable.load(emitted, assemble(emitted))
+    sizes = {"m": 70, "n": 50, "k": emitted.k_min + emitted.k_step}
+    rng = np.random.default_rng(7)
+    a, b = (BF16.round(rng.standard_normal((rows, sizes["k"]))) for rows in (70, 50))
+    scalars = {"inverse": 1 / sizes["k"], "eps": 1e-3}
+    trial = run_program(emitted, kernel, sizes=sizes, arrays={"A": a, "B": b}, scalars=scalars)
+    x = np.maximum(a, 0) if activation == "relu" else a
+    factor = 1 / np.sqrt((x.astype(np.float64) ** 2).mean(axis=1) + 1e-3)
+    wanted = (x.astype(np.float64) @ b.T.astype(np.float64)) * factor[:, None]
+    assert not trial.findings
+    assert not trial.spoilt
+    np.testing.assert_allclose(trial.outputs["out"], wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_random_problems_of_the_family() -> None:
+    """A sample of ``benchmarks/families.py``, in the first order that fits."""
+    family = FAMILIES["weights"]
+    for number in (2, 5):
+        kind = family.kind(number)
+        emitted = emit_program(program_of(kind.loop, kind.arch), judge=verify)
+        kernel = Launchable.load(emitted, assemble(emitted))
+        for seed in range(3):
+            trial = family.run(kind, kernel, seed)
+            assert trial.ok, (number, trial.summary())
 
 
 def test_weakened_waits_are_noticed() -> None:
