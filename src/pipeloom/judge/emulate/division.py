@@ -124,7 +124,7 @@ def division_fixup(quotient: Values, denominator: Values, numerator: Values) -> 
             (denominator == 0) | np.isinf(numerator),
             np.isinf(denominator) | (numerator == 0) | vanishes,
             # A quotient that overflows has become infinity minus infinity in the Newton steps. The
-            # text passes that on; tinygrad's emulator, tested beside GPUs, corrects it, too.
+            # text passes that on; tinygrad's emulator gives the overflow here, too.
             np.isnan(quotient),
         ],
         [kind(np.nan), sign * kind(np.inf), sign * kind(0), sign * kind(np.inf)],
