@@ -46,6 +46,12 @@ def test_refused_with_a_remedy_before_anything_is_written(case: Case) -> None:
     assert found.value.hint
 
 
+def test_a_loop_that_four_waves_cannot_share_is_run_by_fewer() -> None:
+    loop = row_cases.softmax_plain.declare()
+    assert pl.run(loop, sizes={"b": 1, "r": 2, "n": 100}, data="normal").ok
+    assert pl.emit(loop).waves == 1
+
+
 def test_enough_of_them() -> None:
     assert len(CASES) >= 100
     assert len(RIGHT) >= 90

@@ -15,6 +15,7 @@ your own (``my.py:name``) says what it is in Python, and takes a chip and a numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +32,7 @@ from pipeloom.machine.chips import element_type, target_for
 from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.in_order import in_order
+from pipeloom.order.matrix_choice import divided
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.problem_builder import LoopProblem
 from pipeloom.order.strategy import Exact, Strategy
@@ -47,6 +49,17 @@ GRIDS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 ROW_BYTES = 128
 ROWS = 512
 """Of A and B together: LDS should hold two tiles of so many rows of ``ROW_BYTES`` of K."""
+
+
+def usual_waves(loop: Loop, target: Target) -> int:
+    """How many waves compute a loop where nobody says: as many of four as can share it."""
+    waves = WAVES
+    while waves > 1:
+        with suppress(ConfigError):
+            divided(loop.meaning, target, waves, None)
+            break
+        waves //= 2
+    return waves
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 from pipeloom.cms import Table, lift_table
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.loops import WAVES, LoopSource
+from pipeloom.drive.loops import LoopSource, usual_waves
 from pipeloom.drive.sources import (
     FORMS,
     Found,
@@ -345,8 +345,8 @@ def _origin(source: Source, found: Found) -> Origin:
         _refuse_for_loops(source)
     refuse_changes(source, found)
     if isinstance(found, Loop):
-        waves = WAVES if source.waves is None else source.waves
         chip = target_for(source.arch or ANY_CHIP)
+        waves = usual_waves(found, chip) if source.waves is None else source.waves
         return LoopSource(found, chip, waves, {"k_tiles": source.k_tiles})
     if isinstance(found, Table):
         found = lift_table(found)

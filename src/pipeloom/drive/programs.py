@@ -7,7 +7,7 @@
     run(emitted, sizes={"m": 250, "n": 130, "k": 256}).ok
     verify("ping_pong").summary()
 
-A loop is pipelined for four waves of the target; ``pipeline`` says more.
+A loop is pipelined for four waves of the target, or as many as can share it: see ``pipeline``.
 """
 
 from __future__ import annotations
