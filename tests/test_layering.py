@@ -215,8 +215,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "sync",
         "judge.verify",
     ),
-    "drive.trial": ("errors", "checks", "machine", "program", "write", "judge.emulate", "device"),
-    "drive.gemm_trial": ("machine", "program", "write", "judge.emulate", "drive", "drive.trial"),
+    "drive.array_places": ("machine", "program", "judge.emulate"),
+    "drive.index_trials": ("program", "judge.emulate", "drive.array_places"),
+    "drive.trial": (
+        *("errors", "checks", "machine", "program", "write", "judge.emulate", "device"),
+        *("drive.array_places", "drive.index_trials"),
+    ),
+    "drive.gemm_trial": (
+        *("machine", "program", "write", "judge.emulate", "drive", "drive.trial"),
+        "drive.array_places",
+    ),
     "drive.running_gemms": (
         *("errors", "checks", "files", "plain", "write", "device"),
         *("drive", "drive.trial", "drive.gemm_trial"),

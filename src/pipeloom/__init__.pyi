@@ -25,9 +25,12 @@ from .declare import (
 )
 from .program.address_maps import (
     AddressMap as AddressMap,
-    Digit as Digit,
-    IndexForm as IndexForm,
     LoadForm as LoadForm,
+)
+from .program.index_forms import (
+    Digit as Digit,
+    IndexEntry as IndexEntry,
+    IndexForm as IndexForm,
     digit as digit,
 )
 from .device.hip_errors import DeviceError as DeviceError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Self
@@ -10,14 +10,19 @@ from typing import Self
 from pipeloom.checks import nearest
 from pipeloom.declare.values import DeclaredValues
 from pipeloom.errors import GraphError
-from pipeloom.program.address_maps import AddressMap, Digit, IndexForm, address_map
-from pipeloom.program.nodes import Node
+from pipeloom.program.address_maps import AddressMap, Sum, address_map
+from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry
+from pipeloom.program.nodes import ChosenDim, Node
 
 
 class DeclaredArrays(DeclaredValues):
     """The part of a ``Loop`` that is about arrays."""
 
     over: str
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._indices: dict[str, IndexEntry] = {}
 
     def batch(self, *arrays: str, over: tuple[str, ...]) -> None:
         """Inputs and outputs have these dimensions too, before those of their tiles.
@@ -47,7 +52,7 @@ class DeclaredArrays(DeclaredValues):
         array: str,
         at: AddressMap | None = None,
         /,
-        **dims: Sequence[Digit] | Digit | IndexForm,
+        **dims: Sequence[Digit] | Sum,
     ) -> None:
         """A stream's tile lies in an array that has other dimensions; outside it reads as zero.
 
@@ -60,7 +65,52 @@ class DeclaredArrays(DeclaredValues):
             at: All of that as one value, instead.
             **dims: Tuples of digits, and indices.
         """
-        self._nodes[array] = replace(self._array(array), at=at or address_map(dims))
+        self._nodes[array] = replace(
+            self._array(array), at=at or address_map(dims, self._known_entries(dims))
+        )
+
+    def indices(self, array: str, dim: str) -> IndexEntry:
+        """An array of i32 with an entry for each index along a dimension: rows to gather.
+
+        Use it, or ``part`` of its bits, as an index in ``loop.place``. A stream reads zeros where
+        that lies outside, and an output is not stored there. Of an output's rows, each may be
+        named once.
+
+        Args:
+            array: The index array's name.
+            dim: The dimension of the tile.
+        """
+        self._indices[array] = IndexEntry(array, array, dim)
+        return self._indices[array]
+
+    def choose(self, *arrays: str, over: str, by: str, per: str) -> None:
+        """Of a further dimension of inputs, each workgroup takes one index: that of its expert.
+
+        Where that lies outside of the array, -1 for example, the workgroup ends at once.
+
+        Args:
+            *arrays: Inputs by name.
+            over: The dimension, which stands before those of the tile.
+            by: The index array's name: i32, with an entry for each block.
+            per: The dimension of the outputs along which blocks are counted.
+        """
+        for name in arrays:
+            node = self._array(name)
+            self._nodes[name] = replace(node, chosen=(*node.chosen, ChosenDim(over, by, per)))
+
+    def _known_entries(self, dims: Mapping[str, object]) -> list[IndexEntry]:
+        """Those that sums name: ``ids``, or ``ids[0:24]``, of a dimension without digits."""
+        digits = {d.name for v in dims.values() if isinstance(v, tuple | list) for d in v}
+        sums = [v.form for v in dims.values() if isinstance(v, DigitSum)]
+        names = dict.fromkeys(n for form in sums for n, _ in form.factors if n not in digits)
+        found = []
+        for name in names:
+            array, _, bits = name.partition("[")
+            if array in self._indices:
+                low, _, stop = bits.rstrip("]").partition(":")
+                whole = self._indices[array]
+                found.append(whole.part(int(low), int(stop) - int(low)) if bits else whole)
+        return found
 
     def _array(self, name: str) -> Node:
         if name not in self._nodes:
@@ -77,14 +127,18 @@ class DeclaredArrays(DeclaredValues):
         found = [
             -(-node.at.sizes({})[self.over] // node.type.sizes[self.over])
             for node in self._nodes.values()
-            if node.at is not None and not any(d.along for d in node.at.digits(self.over))
+            if node.at is not None
+            and self.over in node.type.dims
+            and not any(d.along for d in node.at.digits(self.over))
         ]
         return max(found, default=None)
 
     def unplaced(self) -> Self | None:
         """The same with all arrays as matrices, whose loop is the same; None if they are."""
-        if all(node.at is None for node in self._nodes.values()):
+        if all(node.at is None and not node.chosen for node in self._nodes.values()):
             return None
         other = copy(self)
-        other._nodes = {name: replace(node, at=None) for name, node in self._nodes.items()}
+        other._nodes = {
+            name: replace(node, at=None, chosen=()) for name, node in self._nodes.items()
+        }
         return other

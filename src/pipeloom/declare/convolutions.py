@@ -16,7 +16,8 @@ from pipeloom.declare.activations import activation_for
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BF16, F32, DType, dtype_for
-from pipeloom.program.address_maps import AddressMap, address_map, digit
+from pipeloom.program.address_maps import AddressMap, address_map
+from pipeloom.program.index_forms import digit
 
 Each = int | Sequence[int]
 """One number for every dimension of the image, or one for each."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pipeloom.declare.convolutions import conv2d as conv2d
 from pipeloom.declare.convolutions import conv3d as conv3d
+from pipeloom.declare.experts import grouped as grouped
+from pipeloom.declare.experts import moe_down as moe_down
+from pipeloom.declare.experts import moe_up as moe_up
 from pipeloom.declare.functions import exp2, fma, keep, log2, maximum, rcp
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import gemm as gemm

@@ -34,6 +34,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
+from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.tiles import TileType, merged_sizes
@@ -373,10 +374,13 @@ class Loop(DeclaredArrays, CarriedValues):
 
         Args:
             scalars: Values of scalar arguments by name; those left out have their usual ones.
-            **arrays: The whole input arrays by name.
+            **arrays: The whole input arrays by name; and of outputs whose rows are scattered what
+                they were before, which says their size.
         """
         meaning = self.meaning
-        inputs = [node.name for node in meaning.inputs]
+        before = {n.name: arrays[n.name] for n in meaning.outputs if n.at and n.name in arrays}
+        inputs = [node.name for node in (*meaning.inputs, *index_nodes(meaning.nodes))]
+        inputs += list(before)
         numbers = [node.name for node in meaning.nodes if node.kind is NodeKind.SCALAR]
         for what, named, known in (("array", arrays, inputs), ("scalar", scalars or {}, numbers)):
             for name in named:
@@ -387,7 +391,12 @@ class Loop(DeclaredArrays, CarriedValues):
                         field=name,
                     )
         given = {name: np.asarray(array) for name, array in arrays.items()}
-        return evaluate(meaning, given, scalars, self.ops)
+        sizes = {
+            dim: size
+            for name in before
+            for dim, size in zip(meaning[name].dims, given[name].shape, strict=False)
+        }
+        return evaluate(meaning, given, scalars, self.ops, sizes)
 
     def _repr_html_(self) -> str:
         """For notebooks: the declared values."""

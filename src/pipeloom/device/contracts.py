@@ -301,7 +301,7 @@ class KernelContract:
         reached = over, self.reach(sizes.get(over, 0))
         if rule.span:
             span = value_of(rule.span, {**sizes, "pitch": one.pitch}) * rule.bits // 8
-        elif rule.derived:  # rows of a matrix, by other names
+        elif len(rule.derived) > 1:  # rows of a matrix, by other names
             rows, columns = rule.derived
             span = block_span(
                 (rule.bits, 1), (rows, columns), one.pitch, sizes, record["tile"], reached
@@ -399,6 +399,7 @@ def block_span(
     the dimension that the loop goes along, and how far.
     """
     (bits, covers), (over, reached) = element, loop
+    tile = {**dict.fromkeys(dims, 1), **tile}
 
     def touched(dim: str) -> int:
         return reached if dim == over else min(sizes[dim], tile[dim])

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.drive.array_places import UNTOUCHED, storage
 from pipeloom.drive.gemm import Gemm, Packing
 from pipeloom.drive.trial import (
-    UNTOUCHED,
     Data,
     Launchable,
     Runner,
@@ -28,7 +28,6 @@ from pipeloom.drive.trial import (
     allowed_error,
     compared,
     made_up,
-    storage,
 )
 from pipeloom.judge.emulate import Defect, Timing, run_kernel
 from pipeloom.machine.dtypes import DType

@@ -24,6 +24,8 @@ import numpy.typing as npt
 from pipeloom.checks import nearest, plain_int
 from pipeloom.device.contracts import KernelContract
 from pipeloom.device.tensors import view_of
+from pipeloom.drive.array_places import UNTOUCHED, ArrayPlace
+from pipeloom.drive.index_trials import check_stored_once, made_up_indices, overwritten
 from pipeloom.judge.emulate import (
     CodeKernel,
     Defect,
@@ -36,6 +38,7 @@ from pipeloom.machine.dtypes import I32, DType
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
+from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind
 from pipeloom.write import AssembledCode, EmittedKernel, launch_record
@@ -49,7 +52,6 @@ Runner: TypeAlias = Callable[[Mapping[str, Array], Mapping[str, float]], int]
 """Launches a kernel with its arrays, and says how many bytes around them were written."""
 
 SPARE = 4
-UNTOUCHED = 0x5A
 RELATIVE = 2.0**-20
 """Of sums of normal numbers in f32, in another order; outputs add half a unit of their type."""
 
@@ -163,19 +165,22 @@ def run_program(
     sizes = meaning.all_sizes(whole_sizes(sizes))
     check_sizes(meaning, sizes)
     given = scalar_values(meaning, scalars or {})
-    nodes = (*meaning.inputs, *meaning.outputs)
+    inputs = (*meaning.inputs, *index_nodes(meaning.nodes))
+    nodes = (*inputs, *meaning.outputs)
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
-    places = {n.name: _Place.of(n, sizes, extra, (order or {}).get(n.name)) for n in nodes}
+    places = {n.name: ArrayPlace.of(n, sizes, extra, (order or {}).get(n.name)) for n in nodes}
     pitches = {n.name: places[n.name].pitch for n in nodes}
-    strides = {stride_name(n.name, d): places[n.name].stride(d) for n in nodes for d in n.batch}
+    strides = {stride_name(n.name, d): places[n.name].stride(d) for n in nodes for d in n.outer}
     launch.check(sizes, pitches, strides)
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     values = {
         node.name: made_up(node, sizes, seed + 1_000_003 * at, data)
         for at, node in enumerate(meaning.inputs)
     }
+    values |= made_up_indices(meaning, sizes)
     values |= _given(meaning, sizes, _mapping("arrays", arrays))
-    buffers = {n.name: places[n.name].encoded(values[n.name]) for n in meaning.inputs}
+    kept = check_stored_once(meaning, values, sizes)
+    buffers = {n.name: places[n.name].encoded(values[n.name]) for n in inputs}
     buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
     findings: tuple[Defect, ...] = ()
     spoilt = executed = 0
@@ -202,12 +207,15 @@ def run_program(
     timings = None
     if emitted.timing is not None:
         timings = read_timings(times[emitted.timing.pointer], emitted.timing)
-    expected = evaluate(meaning, values, given, ops)
+    expected = evaluate(meaning, values, given, ops, sizes)
     wrong, worst, found = {}, 0.0, {}
     for node in meaning.outputs:
         row = sizes[node.type.dims[-1]]
         stored = buffers[node.name]
         got = found[node.name] = places[node.name].decoded(stored)
+        if node.name in kept:
+            spoilt += overwritten(places[node.name].shown(stored), kept[node.name])
+            got = np.where(kept[node.name], got, expected[node.name])
         wrong[node.name], error = compared(
             node.type.dtype, got, expected[node.name], allowed_error(meaning, data)
         )
@@ -247,7 +255,7 @@ def _given(
     meaning: Meaning, sizes: Mapping[str, int], arrays: Mapping[str, Any]
 ) -> dict[str, Array]:
     """Inputs that are not made up, as their types hold them."""
-    known = {node.name: node for node in meaning.inputs}
+    known = {n.name: n for n in (*meaning.inputs, *index_nodes(meaning.nodes))}
     found = {}
     for name, array in arrays.items():
         if name not in known:
@@ -256,7 +264,8 @@ def _given(
             )
         shape = tuple(sizes[dim] for dim in known[name].dims)
         try:
-            values = np.asarray(array, np.float32)
+            whole = known[name].type.dtype == I32
+            values = np.asarray(array, np.int32 if whole else np.float32)
         except (TypeError, ValueError) as error:
             raise LaunchError(
                 f"the array for {name!r} is no array of numbers: {error}",
@@ -269,7 +278,7 @@ def _given(
                 hint=f"its dimensions are {', '.join(known[name].dims)}",
                 field=name,
             )
-        found[name] = known[name].type.dtype.round(values)
+        found[name] = values if whole else known[name].type.dtype.round(values)
     return found
 
 
@@ -335,89 +344,6 @@ def _arguments(
         np.float32(value) if isinstance(value, float) else value
         for value in (values[argument.name] for argument in emitted.arguments)
     ]
-
-
-def storage(dtype: DType) -> type[np.generic]:
-    """How NumPy holds its codes, or f32 and i32 themselves."""
-    kinds: dict[int, type[np.generic]] = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.float32}
-    return np.int32 if dtype == I32 else kinds[dtype.bits]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """An array in memory: ``order`` has its dimensions, outermost first, ``shape`` their lengths
-    there, in codes, spare ones of rows included."""
-
-    node: Node
-    sizes: Mapping[str, int]
-    order: tuple[str, ...]
-    shape: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls,
-        node: Node,
-        sizes: Mapping[str, int],
-        extra: Mapping[str, int],
-        order: tuple[str, ...] | None,
-    ) -> _Place:
-        dims = order or node.dims
-        if sorted(dims) != sorted(node.dims) or dims[-1] != node.dims[-1]:
-            raise LaunchError(
-                f"{node.name} cannot lie as {dims}",
-                hint=f"order its dimensions {node.dims}, the last one last",
-                field="order",
-            )
-        shape = [sizes[dim] for dim in dims]
-        shape[-1] = -(-shape[-1] // node.type.dtype.covers)
-        shape[-1] += extra.get(node.name, 0) if len(node.array_dims) > 1 else 0
-        return cls(node, sizes, dims, tuple(shape))
-
-    @property
-    def pitch(self) -> int:
-        """The leading dimension."""
-        dims = self.node.array_dims
-        return self.stride(dims[-2]) if len(dims) > 1 else 1
-
-    def stride(self, dim: str) -> int:
-        """Elements between neighbours along a dimension."""
-        return prod(self.shape[self.order.index(dim) + 1 :])
-
-    def _moved(self, array: Array) -> Array:
-        return array.transpose([self.node.dims.index(dim) for dim in self.order])
-
-    def encoded(self, values: Array) -> Array:
-        """Bit patterns, those of 4 bits two to a byte; NaN where rows have spare elements."""
-        dtype = self.node.type.dtype
-        kind = storage(dtype)
-        values = values[..., :: dtype.covers]
-        codes = values.astype(kind) if dtype.bits == 32 else dtype.encode(values).astype(kind)
-        nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
-        nan = np.iinfo(np.int32).min if dtype == I32 else nan
-        wide = np.full(self.shape, nan, kind)
-        wide[..., : values.shape[-1]] = self._moved(codes)
-        return wide if dtype.bits >= 8 else wide[..., ::2] | wide[..., 1::2] << dtype.bits
-
-    def blank(self) -> Array:
-        """Nothing written yet."""
-        kind = np.dtype(storage(self.node.type.dtype))
-        shape = (*self.shape[:-1], self.shape[-1] * kind.itemsize)
-        return np.full(shape, UNTOUCHED, np.uint8).view(kind)
-
-    def shown(self, stored: Array) -> Array:
-        """The array itself, without spare elements, its dimensions in their own order."""
-        dtype = self.node.type.dtype
-        codes = -(-self.sizes[self.order[-1]] // dtype.covers)
-        part = stored[..., : -(-codes * dtype.bits // 8) if dtype.bits < 8 else codes]
-        return part.transpose([self.order.index(dim) for dim in self.node.dims])
-
-    def decoded(self, stored: Array) -> Array:
-        """Values in the order of the array's own dimensions."""
-        dtype = self.node.type.dtype
-        part = stored[..., : self.sizes[self.order[-1]]]
-        back = part.transpose([self.order.index(dim) for dim in self.node.dims])
-        wide = dtype.bits == 32
-        return back.astype(np.float32) if wide else dtype.decode(back.astype(np.uint16))
 
 
 def allowed_error(meaning: Meaning, data: Data) -> float:

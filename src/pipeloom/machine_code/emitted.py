@@ -151,13 +151,15 @@ def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:
     over = launch.meaning.over
     sizes = dict.fromkeys(launch.meaning.batch, 1)
     sizes |= {**launch.tiles, over: iterations * launch.tiles.get(over, 1)}
-    places = [node.at for node in launch.meaning.inputs if node.at is not None]
+    nodes = (*launch.meaning.inputs, *launch.meaning.outputs)
+    places = [node.at for node in nodes if node.at is not None]
     for place in places:
         sizes |= place.least_sizes(launch.tiles)
+    sizes |= {one.dim: 1 for node in nodes for one in node.chosen}
     if not places:  # their iterations are fixed, and a loop is timed over more
         launch.check(sizes)
     values = {**sizes, "batches": 1}
-    for node in (*launch.meaning.inputs, *launch.meaning.outputs):
+    for node in nodes:
         values[f"ld_{node.name}"] = launch.pitch(node.name, sizes)
     words: dict[int, int] = {}
     for argument in emitted.arguments:

@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.checks import check_int, nearest, plain_int
+from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
-
-Places = NDArray[np.int64]
+from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry, IndexForm, Places
 
 
 class LoadForm(Enum):
@@ -40,123 +39,6 @@ class LoadForm(Enum):
     in all lanes."""
     PER_LANE = "per lane"
     """A tile has several taps, and each lane divides its column."""
-
-
-class _Arithmetic:
-    """What digits and forms have in common: sums, and products with whole numbers."""
-
-    __slots__ = ()
-
-    @property
-    def form(self) -> IndexForm:
-        """It as a form."""
-        raise NotImplementedError
-
-    def __add__(self, other: object) -> IndexForm:
-        return self.form.plus(other, 1)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: object) -> IndexForm:
-        return self.form.plus(other, -1)
-
-    def __mul__(self, factor: object) -> IndexForm:
-        number = plain_int(factor)
-        check_int("index", "factor", number, -(1 << 24), 1 << 24)
-        one = self.form
-        scaled = tuple((name, f * number) for name, f in one.factors if f * number)
-        return IndexForm(one.constant * number, scaled)
-
-    __rmul__ = __mul__
-
-
-@dataclass(frozen=True, slots=True)
-class IndexForm(_Arithmetic):
-    """A constant plus a factor for each digit."""
-
-    constant: int = 0
-    """What is added to every index."""
-    factors: tuple[tuple[str, int], ...] = ()
-    """A factor for each digit, by name."""
-
-    @property
-    def form(self) -> IndexForm:
-        """Itself."""
-        return self
-
-    def plus(self, other: object, sign: int) -> IndexForm:
-        """The sum with another form, a digit or a number; with ``sign`` -1 the difference.
-
-        Args:
-            other: What is added.
-            sign: 1 or -1.
-        """
-        if isinstance(other, _Arithmetic):
-            factors = dict(self.factors)
-            for name, factor in other.form.factors:
-                factors[name] = factors.get(name, 0) + sign * factor
-            kept = tuple((name, factor) for name, factor in factors.items() if factor)
-            return IndexForm(self.constant + sign * other.form.constant, kept)
-        number = plain_int(other)
-        check_int("index", "constant", number, -(1 << 24), 1 << 24)
-        return IndexForm(self.constant + sign * number, self.factors)
-
-    def __str__(self) -> str:
-        terms = [name if factor == 1 else f"{factor} * {name}" for name, factor in self.factors]
-        return " + ".join([*terms, *([str(self.constant)] if self.constant or not terms else [])])
-
-
-@dataclass(frozen=True, slots=True)
-class Digit(_Arithmetic):
-    """One digit of a tile's index. Add digits up, times whole numbers, to say where to read."""
-
-    name: str
-    """What forms call it."""
-    count: int = 0
-    """How many values it has, where that is fixed."""
-    along: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
-    """Else the dimension of the array whose size says it at launch."""
-    more: int = field(default=0, metadata=LEFT_OUT_WHILE_USUAL)
-    """Of a size at launch: what is added to it."""
-    step: int = field(default=1, metadata=LEFT_OUT_WHILE_USUAL)
-    """Of a size at launch: what that is divided by, rounding up."""
-
-    def __post_init__(self) -> None:
-        if not self.name or not isinstance(self.name, str):
-            raise ConfigError(
-                f"a digit is called {self.name!r}", hint="give it a name", field="digit"
-            )
-        if not self.along:
-            check_int(f"digit {self.name}", "count", self.count, 1, (1 << 31) - 1)
-        check_int(f"digit {self.name}", "more", self.more, -(1 << 24), 1 << 24)
-        check_int(f"digit {self.name}", "step", self.step, 1, 1 << 24)
-
-    @property
-    def form(self) -> IndexForm:
-        """The digit itself, as an index."""
-        return IndexForm(0, ((self.name, 1),))
-
-    @property
-    def follows(self) -> str | None:
-        """The dimension of the array whose size is its count, if that is all it is."""
-        return self.along if self.along and not self.more and self.step == 1 else None
-
-    @property
-    def formula(self) -> str:
-        """Its count in terms of sizes, as launch records write it."""
-        if not self.along or self.follows:
-            return self.along or str(self.count)
-        return f"max(ceil(({self.along} + {self.more}) / {self.step}), 0)".replace("+ -", "- ")
-
-    def number(self, sizes: Mapping[str, int]) -> int:
-        """Its count for given sizes of the array.
-
-        Args:
-            sizes: The array's sizes by dimension.
-        """
-        if not self.along:
-            return self.count
-        return max(-(-(sizes[self.along] + self.more) // self.step), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +90,12 @@ class AddressMap:
     """The tile's dimensions, as digits."""
     indexed: tuple[IndexedDim, ...]
     """The array's dimensions, outermost first; along the last one neighbours are contiguous."""
+    entries: tuple[IndexEntry, ...] = field(default=(), metadata=LEFT_OUT_WHILE_USUAL)
+    """Entries of index arrays that indices are made of, beside digits."""
 
     def __post_init__(self) -> None:
         digits = [digit for one in self.counted for digit in one.digits]
-        names = [digit.name for digit in digits]
+        names = [digit.name for digit in digits] + [entry.name for entry in self.entries]
         twice = [name for name in names if names.count(name) > 1]
         if twice or not all(one.digits for one in self.counted) or not self.indexed:
             raise ConfigError(
@@ -283,8 +167,47 @@ class AddressMap:
                     found[digit.along] = max((count - 1) * digit.step + 1 - digit.more, 1)
         return found
 
+    def located(
+        self,
+        index: Mapping[str, Places],
+        sizes: Mapping[str, int],
+        entries: Mapping[str, Places],
+    ) -> tuple[list[Places], NDArray[np.bool_]]:
+        """Indices along the array's dimensions, and which are inside: arrays that broadcast
+        against each other, with an axis for each dimension of the tile.
+
+        Args:
+            index: The tile's indices along each of its dimensions.
+            sizes: The array's sizes by dimension.
+            entries: Whole index arrays by name.
+        """
+        dims = list(index)
+        values: dict[str, Places] = {}
+        inside: Any = np.ones((1,) * len(dims), np.bool_)
+        for one in self.counted:
+            places = index[one.dim].reshape([-1 if dim == one.dim else 1 for dim in dims])
+            inside = inside & (places < one.size(sizes))
+            values |= one.split(places, sizes)
+        for entry in self.entries:
+            places = index[entry.dim].reshape([-1 if dim == entry.dim else 1 for dim in dims])
+            numbers = np.asarray(entries[entry.array], np.int64)
+            inside = inside & (places < len(numbers))
+            padded = np.append(numbers, 0)
+            values[entry.name] = entry.value(padded[np.minimum(places, len(numbers))])
+        at = []
+        for dim in self.indexed:
+            form = dim.index
+            place = np.asarray(form.constant + sum(f * values[name] for name, f in form.factors))
+            inside = inside & (place >= 0) & (place < sizes[dim.dim])
+            at.append(place)
+        return at, inside
+
     def gathered(
-        self, array: NDArray[Any], index: Mapping[str, Places], sizes: Mapping[str, int]
+        self,
+        array: NDArray[Any],
+        index: Mapping[str, Places],
+        sizes: Mapping[str, int],
+        entries: Mapping[str, Places],
     ) -> NDArray[Any]:
         """The elements at a tile's indices, by dimension in the order of ``index``; zero outside.
 
@@ -292,23 +215,12 @@ class AddressMap:
             array: The array.
             index: The tile's indices along each of its dimensions.
             sizes: The array's sizes by dimension.
+            entries: Whole index arrays by name.
         """
-        dims = list(index)
-        digits: dict[str, Places] = {}
-        inside: Any = True
-        for one in self.counted:
-            shape = [-1 if dim == one.dim else 1 for dim in dims]
-            places = index[one.dim].reshape(shape)
-            inside = inside & (places < one.size(sizes))
-            digits |= one.split(places, sizes)
-        at = []
-        for axis, form in enumerate(one.index for one in self.indexed):
-            place = np.asarray(form.constant + sum(f * digits[name] for name, f in form.factors))
-            inside = inside & (place >= 0) & (place < array.shape[axis])
-            at.append(place)
-        whole = tuple(len(index[dim]) for dim in dims)
+        whole = tuple(len(places) for places in index.values())
         if not array.size:
             return np.zeros(whole, np.float32)
+        at, inside = self.located(index, sizes, entries)
         clipped = [np.clip(p, 0, n - 1) for p, n in zip(at, array.shape, strict=True)]
         found = np.where(inside, array[tuple(clipped)], 0)
         return np.broadcast_to(found, whole).astype(np.float32)
@@ -321,7 +233,8 @@ class AddressMap:
             over: The dimension that the loop runs along.
             tile: What a workgroup takes along each dimension of the tile.
         """
-        taps = {digit.name: digit.count - 1 for digit in self.digits(over)}
+        counted = [one for one in self.counted if one.dim == over]
+        taps = {d.name: max(d.count - 1, 0) for one in counted for d in one.digits}
         terms = []
         for axis, one in enumerate(self.indexed[:-1]):
             reach = sum(f * taps.get(name, 0) for name, f in one.index.factors)
@@ -339,6 +252,8 @@ class AddressMap:
     def _alone(self, one: IndexedDim) -> tuple[Digit, int] | None:
         """The digit that alone is an index, and its factor; those that are always 0 aside."""
         digits = {digit.name: digit for counted in self.counted for digit in counted.digits}
+        if any(name not in digits for name, _ in one.index.factors):
+            return None
         moving = [(digits[name], factor) for name, factor in one.index.factors]
         moving = [(digit, factor) for digit, factor in moving if digit.along or digit.count > 1]
         return moving[0] if len(moving) == 1 and not one.index.constant else None
@@ -394,28 +309,27 @@ class AddressMap:
         """
         if self.is_matrix(over):
             return LoadForm.POINTWISE
-        inner = self.digits(over)[-1].number({})
+        *outer, last = self.digits(over)
+        if not outer:
+            return LoadForm.UNIFORM
+        inner = last.number({})
         return LoadForm.UNIFORM if inner % tile == 0 else LoadForm.PER_LANE
 
 
-def digit(name: str, count: int | str, *, more: int = 0, step: int = 1) -> Digit:
-    """A digit of a tile's index, for ``loop.place``: add digits up, times whole numbers.
+Sum = Digit | IndexEntry | IndexForm
+"""What is an index along a dimension of an array."""
 
-    Args:
-        name: What messages call it.
-        count: How many values it has: a number, or the dimension of the array whose size says it.
-        more: Added to that size.
-        step: What the sum is divided by, rounding up.
+
+def address_map(
+    dims: Mapping[str, Sequence[Digit] | Sum], entries: Sequence[IndexEntry] = ()
+) -> AddressMap:
+    """A place as it is written: tuples of digits for the tile, sums of digits for the array.
+
+    ``entries`` are those that sums may have beside digits.
     """
-    along = count if isinstance(count, str) else ""
-    return Digit(name, 0 if along else plain_int(count), along, plain_int(more), plain_int(step))
-
-
-def address_map(dims: Mapping[str, Sequence[Digit] | Digit | IndexForm]) -> AddressMap:
-    """A place as it is written: tuples of digits for the tile, sums of digits for the array."""
     counted, indexed = [], []
     for dim, value in dims.items():
-        if isinstance(value, _Arithmetic):
+        if isinstance(value, DigitSum):
             indexed.append(IndexedDim(dim, value.form))
         elif isinstance(value, tuple | list) and all(isinstance(d, Digit) for d in value):
             counted.append(CountedDim(dim, tuple(value)))
@@ -426,4 +340,6 @@ def address_map(dims: Mapping[str, Sequence[Digit] | Digit | IndexForm]) -> Addr
                 "one of the array: pl.digit('r', 3)",
                 field=dim,
             )
-    return AddressMap(tuple(counted), tuple(indexed))
+    used = {name for one in indexed for name, _ in one.index.factors}
+    taken = tuple(entry for entry in entries if entry.name in used)
+    return AddressMap(tuple(counted), tuple(indexed), taken)

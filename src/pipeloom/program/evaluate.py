@@ -15,6 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
+from pipeloom.program.index_arrays import (
+    check_blocks,
+    chosen_indices,
+    index_nodes,
+    times_stored,
+)
+from pipeloom.program.index_forms import Places
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
@@ -27,28 +34,45 @@ def evaluate(
     arrays: Mapping[str, Array],
     scalars: Mapping[str, float] | None = None,
     ops: Vocabulary = VOCABULARY,
+    sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
     """The outputs for whole arrays: every block of the grid, as many iterations as they take.
 
     An input array has the dimensions of its tile; sizes need not be multiples of the tile: what
     lies outside reads as zero, and is not stored. Dimensions of one name must agree in size, and
-    one that neither the loop nor an output goes along must fit into its tile.
+    one that neither the loop nor an output goes along must fit into its tile. ``sizes`` are those
+    that no input has: of outputs whose rows are scattered, which are 0 where nothing is stored, or
+    what ``arrays`` has of them.
     """
-    sizes = array_sizes(meaning, arrays)
+    sizes = {**(sizes or {}), **array_sizes(meaning, arrays)}
     meaning.check_sizes(sizes)
+    _check_outputs(meaning, sizes)
     trips = -(-sizes.get(meaning.over, 0) // _step(meaning))
     tiles = meaning.tile  # of dimensions that only outputs have, one tile is all there is
     outputs = {
-        node.name: np.zeros([sizes.get(d, tiles.get(d, 1)) for d in node.dims], np.float32)
+        node.name: np.array(arrays[node.name], np.float32)
+        if node.name in arrays
+        else np.zeros([sizes.get(d, tiles.get(d, 1)) for d in node.dims], np.float32)
         for node in meaning.outputs
     }
     sizes = {**tiles, **sizes}
     for index in product(*(range(sizes[d]) for d in meaning.batch)):
         batch = dict(zip(meaning.batch, index, strict=True))
         given = {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.inputs}
+        given |= {n.name: arrays[n.name] for n in index_nodes(meaning.nodes)}
         into = {n.name: outputs[n.name][of_batch(n, batch)] for n in meaning.outputs}
         _evaluate_one(meaning, given, into, sizes, trips, scalars, ops)
     return outputs
+
+
+def _check_outputs(meaning: Meaning, sizes: Mapping[str, int]) -> None:
+    scattered = [node for node in meaning.outputs if node.at is not None]
+    for dim in (dim for node in scattered for dim in node.dims if dim not in sizes):
+        raise ConfigError(
+            f"{meaning.name} stores along {dim!r}, whose size no input says",
+            hint=f"pass sizes={{{dim!r}: ...}}",
+            field=dim,
+        )
 
 
 def of_batch(node: Node, index: Mapping[str, int]) -> tuple[int, ...]:
@@ -65,8 +89,8 @@ def _evaluate_one(
     scalars: Mapping[str, float] | None,
     ops: Vocabulary,
 ) -> None:
-    for block in blocks(meaning, sizes):
-        tiles = {n.name: _tiles(meaning, n, arrays[n.name], block, trips) for n in meaning.inputs}
+    for block in running_blocks(meaning, sizes, arrays):
+        tiles = {n.name: _tiles(meaning, n, arrays, sizes, block, trips) for n in meaning.inputs}
         tiles |= {
             n.name: [place_tile(meaning, n, sizes, block, i) for i in range(max(trips, 1))]
             for n in meaning.nodes
@@ -74,9 +98,60 @@ def _evaluate_one(
         }
         for name, values in evaluate_block(meaning, tiles, trips, scalars, ops).items():
             for iteration, value in enumerate(values):
-                place = block_slices(meaning, meaning[name], block, iteration)
+                node = meaning[name]
+                place = block_slices(meaning, node, block, iteration)
+                if node.at is not None:
+                    _scatter(node, outputs[name], value, _indices(node, place), sizes, arrays)
+                    continue
                 part = outputs[name][place]
                 part[...] = value[tuple(slice(0, size) for size in part.shape)]
+
+
+def _scatter(
+    node: Node,
+    output: Array,
+    value: Array,
+    index: Mapping[str, Places],
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+) -> None:
+    """Store a tile where its elements lie; nothing of what lies outside."""
+    assert node.at is not None
+    at, kept = node.at.located(index, sizes, arrays)
+    where = np.broadcast_to(kept, value.shape)
+    output[tuple(np.broadcast_to(p, value.shape)[where] for p in at)] = value[where]
+
+
+def _indices(node: Node, place: Sequence[slice]) -> dict[str, Places]:
+    return {d: np.arange(s.start, s.stop) for d, s in zip(node.type.dims, place, strict=True)}
+
+
+def running_blocks(
+    meaning: Meaning, sizes: Mapping[str, int], arrays: Mapping[str, Array]
+) -> Iterator[dict[str, int]]:
+    """The blocks of the grid that have something to do: those for which every choice is inside."""
+    choosing = [node for node in meaning.inputs if node.chosen]
+    for block in blocks(meaning, sizes):
+        if all(chosen_indices(n, block, sizes, arrays) is not None for n in choosing):
+            yield block
+
+
+def stored_times(
+    meaning: Meaning, arrays: Mapping[str, Array], sizes: Mapping[str, int]
+) -> dict[str, Array]:
+    """How often every element of the outputs is stored; once each, unless places are scattered or
+    workgroups end at once."""
+    running = [
+        (block, {d: s for n in meaning.outputs for d, s in _block_indices(meaning, n, block)})
+        for block in running_blocks(meaning, sizes, arrays)
+    ]
+    return dict(times_stored(meaning.outputs, running, sizes, arrays))
+
+
+def _block_indices(
+    meaning: Meaning, node: Node, block: Mapping[str, int]
+) -> Iterator[tuple[str, Places]]:
+    yield from _indices(node, block_slices(meaning, node, block, 0)).items()
 
 
 def evaluate_block(
@@ -221,7 +296,7 @@ def aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
 def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]:
     """The size of every dimension, from the input arrays; raises where they disagree."""
     sizes: dict[str, int] = {}
-    for node in meaning.inputs:
+    for node in (*meaning.inputs, *index_nodes(meaning.nodes)):
         if node.name not in arrays:
             raise ConfigError(
                 f"{meaning.name} needs the array {node.name!r}",
@@ -242,7 +317,9 @@ def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]
                     hint="arrays that share a dimension must agree on its size",
                     field=node.name,
                 )
-    return meaning.all_sizes(sizes)
+    found = meaning.all_sizes(sizes)
+    check_blocks(meaning.nodes, meaning.tile, found)
+    return found
 
 
 def blocks(meaning: Meaning, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
@@ -265,20 +342,31 @@ def block_slices(
 
 
 def _tiles(
-    meaning: Meaning, node: Node, array: Array, block: Mapping[str, int], trips: int
+    meaning: Meaning,
+    node: Node,
+    arrays: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    block: Mapping[str, int],
+    trips: int,
 ) -> list[Array]:
     count = trips if node.kind is NodeKind.STREAM else 1
-    return [padded_tile(meaning, node, array, block, i) for i in range(count)]
+    array = arrays[node.name][chosen_indices(node, block, sizes, arrays) or ()]
+    return [padded_tile(meaning, node, array, block, i, arrays) for i in range(count)]
 
 
 def padded_tile(
-    meaning: Meaning, node: Node, array: Array, block: Mapping[str, int], iteration: int
+    meaning: Meaning,
+    node: Node,
+    array: Array,
+    block: Mapping[str, int],
+    iteration: int,
+    entries: Mapping[str, Array] | None = None,
 ) -> Array:
-    """A tile of ``array``, zero where it lies outside."""
+    """A tile of ``array``, zero where it lies outside; ``entries`` are index arrays."""
     slices = block_slices(meaning, node, block, iteration)
     if node.at is not None:
-        index = {d: np.arange(s.start, s.stop) for d, s in zip(node.type.dims, slices, strict=True)}
-        return node.at.gathered(array, index, dict(zip(node.at.dims, array.shape, strict=True)))
+        own = dict(zip(node.at.dims, array.shape, strict=True))
+        return node.at.gathered(array, _indices(node, slices), own, entries or {})
     part = array[slices]
     tile = np.zeros(node.type.shape, np.float32)
     tile[tuple(slice(0, size) for size in part.shape)] = part

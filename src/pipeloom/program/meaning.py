@@ -389,7 +389,7 @@ class Meaning:
         Args:
             sizes: The arrays' sizes by dimension.
         """
-        return derived_sizes(self.over, self.inputs, sizes)
+        return derived_sizes(self.over, (*self.inputs, *self.outputs), sizes)
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
         """Raise for arrays of which part would be left out, or stored by several workgroups.

@@ -67,6 +67,18 @@ class Region(Enum):
     """Once, after the loop."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenDim:
+    """A dimension of an array of which a workgroup takes one index: that of an expert."""
+
+    dim: str
+    """The array's dimension."""
+    index: str
+    """The index array, of i32, that says which, with an entry for each block."""
+    per: str
+    """The dimension of the grid that its blocks are counted along."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One value of the declaration."""
@@ -102,7 +114,10 @@ class Node:
     """What the beginning and the rows of an input's array are whole multiples of, in bytes. Loads
     straight to LDS are no wider than that."""
     at: AddressMap | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
-    """Where a STREAM's tile lies in an array that has other dimensions than the tile."""
+    """Where the tile of a STREAM or OUTPUT lies in an array that has other dimensions than it."""
+    chosen: tuple[ChosenDim, ...] = field(default=(), metadata=LEFT_OUT_WHILE_USUAL)
+    """Dimensions of an input's array, behind those of the batch, of which an index array chooses
+    one index for each workgroup. A workgroup whose index lies outside stores nothing."""
 
     along: str | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
     """The dimension that a SIZE is of."""
@@ -110,7 +125,12 @@ class Node:
     @property
     def dims(self) -> tuple[str, ...]:
         """Dimensions of the array of an input or output."""
-        return self.batch + self.array_dims
+        return self.outer + self.array_dims
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """Dimensions of the array before those of its tile: of the batch, and chosen ones."""
+        return self.batch + tuple(one.dim for one in self.chosen)
 
     @property
     def array_dims(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Streams that lie elsewhere (``Node.at``): which maps a kernel can follow, and their sizes.
+"""Tiles that lie elsewhere (``Node.at``): which maps a kernel can follow, and their sizes.
 
 What is asked of a map is what buffer loads can do: neighbours of a load lie within one tap, the
 loop's digits are fixed, and an index outside of the array is known by a bit per tap.
@@ -11,8 +11,10 @@ from math import prod
 
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.address_maps import AddressMap, IndexedDim
-from pipeloom.program.nodes import ALIGNMENTS, Node, NodeKind
+from pipeloom.program.nodes import Node, NodeKind
 
+NARROW = 4
+"""Bytes of the smallest load to LDS."""
 MOST_TAPS = 31
 """Bits of a register that say which taps of a row lie outside, one left for what is past the
 last."""
@@ -27,10 +29,13 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
             continue
         place = node.at
         counted = tuple(one.dim for one in place.counted)
-        if node.kind is not NodeKind.STREAM or sorted(counted) != sorted(node.type.dims):
+        known = {*counted, *(entry.dim for entry in place.entries)}
+        kinds = (NodeKind.STREAM, NodeKind.OUTPUT) if place.entries else (NodeKind.STREAM,)
+        if node.kind not in kinds or known != set(node.type.dims):
             raise GraphError(
-                f"{loop}: {node.name!r} is {node.type}, and its place counts {', '.join(counted)}",
-                hint="only a stream has a place, which counts each dimension of its tile once",
+                f"{loop}: {node.name!r} is {node.type}, and its place counts {', '.join(known)}",
+                hint="a stream has a place, and an output whose rows are entries of an index "
+                "array: each dimension of the tile has digits, or an entry",
                 field=node.name,
             )
         clash = [dim for dim in place.dims if dim in tile_dims or place.dims.count(dim) > 1]
@@ -41,9 +46,30 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
                 hint="give the array's dimensions names of their own: h, w, channels",
                 field=node.name,
             )
+        if node.kind is NodeKind.OUTPUT:
+            _check_scattered(loop, over, node, place)
+            continue
         _check_digits(loop, over, node, place)
         _check_last(loop, over, node, place)
         taps_of(loop, over, node)
+
+
+def _check_scattered(loop: str, over: str, node: Node, place: AddressMap) -> None:
+    """Rows by entries, columns as they are."""
+    rows, *columns = place.indexed
+    entries = {entry.name for entry in place.entries if entry.dim == node.type.dims[0]}
+    alone = len(node.type.dims) == len(place.indexed) == 2 and over not in node.type.dims
+    last = place.digits(node.type.dims[-1])[-1:] if alone and len(place.counted) == 1 else ()
+    plain = [digit for digit in last if digit.follows == place.dims[-1]]
+    by_rows = {name for name, _ in rows.index.factors} <= entries
+    if not plain or not by_rows or [one.index for one in columns] != [d.form for d in plain]:
+        raise GraphError(
+            f"{loop}: output {node.name!r} is stored at "
+            + ", ".join(f"{one.dim} = {one.index}" for one in place.indexed),
+            hint="scatter rows of an output of two dimensions: loop.place('out', n=(f,), "
+            "rows=ids, columns=f) with f = pl.digit('f', 'columns')",
+            field=node.name,
+        )
 
 
 def _check_digits(loop: str, over: str, node: Node, place: AddressMap) -> None:
@@ -65,7 +91,7 @@ def _check_digits(loop: str, over: str, node: Node, place: AddressMap) -> None:
                 field=node.name,
             )
     loose = [digit.name for digit in place.digits(over) if digit.along]
-    if loose:
+    if loose and len(place.digits(over)) > 1:
         raise GraphError(
             f"{loop}: digit {loose[0]!r} of {node.name!r} is counted along the loop, and its count "
             "is known only at launch",
@@ -92,9 +118,16 @@ def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
             hint="a stream with a place has elements of 8, 16 or 32 bits",
             field=node.name,
         )
-    bits = inner.count * node.type.dtype.bits
+    if node.align < NARROW:
+        raise GraphError(
+            f"{loop}: {node.name!r} is aligned to {node.align} bytes, and loads to LDS take "
+            f"{NARROW} at least",
+            hint=f"loop.align({node.name!r}, to={NARROW}), and pad {last.dim} if need be",
+            field=node.name,
+        )
+    bits = inner.count * node.type.dtype.bits  # none of a size at launch, which says it itself
     if bits % (8 * node.align):
-        narrow = min(ALIGNMENTS)
+        narrow = NARROW
         whole = -(-bits // (8 * narrow)) * 8 * narrow // node.type.dtype.bits
         raise GraphError(
             f"{loop}: {node.name!r} has {inner.count} {last.dim} of {node.type.dtype}, and loads "
@@ -144,13 +177,16 @@ def _digits_of(one: IndexedDim, names: Iterable[str]) -> int:
     return sum(name in dict(one.index.factors) for name in names)
 
 
-def derived_sizes(over: str, inputs: Iterable[Node], given: Mapping[str, int]) -> dict[str, int]:
+def derived_sizes(over: str, nodes: Iterable[Node], given: Mapping[str, int]) -> dict[str, int]:
     """``given`` with the sizes that follow from arrays which lie elsewhere; raises where they
     disagree. Along the loop there may be more, which reads as zero."""
     sizes = dict(given)
-    for node in inputs:
+    for node in nodes:
         if node.at is None:
             continue
+        if node.kind is NodeKind.OUTPUT and node.type.dims[-1] in sizes:
+            # Its columns are the tile's, and may be called otherwise.
+            sizes.setdefault(node.at.dims[-1], sizes[node.type.dims[-1]])
         for dim, least in node.at.fixed().items():
             if sizes.setdefault(dim, least) < least:
                 raise ConfigError(
@@ -160,7 +196,8 @@ def derived_sizes(over: str, inputs: Iterable[Node], given: Mapping[str, int]) -
                 )
         for dim, size in node.at.sizes(sizes).items():
             had = sizes.setdefault(dim, size)
-            if had < size or (had > size and not (dim == over and reads_zeros_past(over, node))):
+            past = dim == over and reads_zeros_past(over, node)
+            if had < size or (had > size and not past):
                 raise ConfigError(
                     f"{node.name} gives {size} along {dim!r}, another array {had}",
                     hint=f"the size along {dim!r} is {node.at.derived()[dim]}",

@@ -11,6 +11,7 @@ from pipeloom.device.contracts import MOST_ALONG, block_span, whole_trips
 from pipeloom.device.formulas import value_of
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
+from pipeloom.program.index_arrays import check_blocks
 from pipeloom.program.nodes import NodeKind
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.faults import EmitError
@@ -76,7 +77,7 @@ class Launch:
             name: The array's name.
             sizes: The size of every dimension.
         """
-        node = self.meaning[name]
+        node = arrays_of(self.meaning)[name].node
         return -(-sizes[node.array_dims[-1]] // node.type.dtype.covers)
 
     def reach(self, size: int) -> int:
@@ -114,12 +115,13 @@ class Launch:
                 )
         self._check_over(sizes)
         self._check_grid(sizes)
+        check_blocks(self.meaning.nodes, self.tiles, sizes)
         for name, array in arrays_of(self.meaning).items():
             pitch = (pitches or {}).get(name, self.pitch(name, sizes))
             if array.has_pitch:
                 self._check_pitch(name, pitch, sizes)
             self._check_span(array, pitch, sizes)
-            for argument in (stride_name(name, dim) for dim in array.node.batch):
+            for argument in (stride_name(name, dim) for dim in array.node.outer):
                 self._check_aligned(name, argument, (strides or {}).get(argument, 0))
 
     def _check_grid(self, sizes: Mapping[str, int]) -> None:
@@ -181,7 +183,7 @@ class Launch:
         dtype, over = array.node.type.dtype, self.meaning.over
         element = dtype.bits, dtype.covers
         loop = over, self.reach(sizes.get(over, 0))
-        if array.is_mapped:
+        if array.is_mapped or array.is_scattered:
             assert array.node.at is not None
             formula = array.node.at.span(over, self.tiles)
             span = value_of(formula, {**sizes, "pitch": pitch}) * dtype.bits // 8

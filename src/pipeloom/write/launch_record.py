@@ -18,12 +18,14 @@ from typing import Any
 
 from pipeloom.device.contracts import FORMAT
 from pipeloom.machine.dispatch import DIVISIBLE
-from pipeloom.program import NodeKind
+from pipeloom.program import Node, NodeKind
+from pipeloom.program.index_arrays import block_counts
 from pipeloom.program.nodes import POSITIVE
 from pipeloom.program.placed_streams import reads_zeros_past
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
 from pipeloom.write.launch import SIZE_LIMIT, Launch, largest_sizes
+from pipeloom.write.lower.global_arrays import arrays_of
 
 LAUNCH_FORMAT = FORMAT
 
@@ -92,31 +94,34 @@ def _array(emitted: EmittedKernel, name: str) -> dict[str, Any]:
     """
     if emitted.timing is not None and name == emitted.timing.pointer:
         return {"dtype": "u32", "bits": 32, "dims": [], "batch": [], "output": True}
-    node = emitted.launch.meaning[name]
+    node = arrays_of(emitted.launch.meaning)[name].node
     kind = node.type
     covers = {"covers": kind.dtype.covers} if kind.dtype.covers > 1 else {}
     return {
         "dtype": kind.dtype.code,
         "bits": kind.dtype.bits,
         "dims": list(node.array_dims),
-        "batch": list(node.batch),
+        "batch": list(node.outer),
         "output": node.kind is NodeKind.OUTPUT,
         **covers,
-        **_elsewhere(emitted.launch, name),
+        **_elsewhere(emitted.launch, node),
     }
 
 
-def _elsewhere(launch: Launch, name: str) -> dict[str, Any]:
+def _elsewhere(launch: Launch, node: Node) -> dict[str, Any]:
     """Of an array that has dimensions of its own: the sizes that follow from its own, and how many
-    elements a block may address."""
-    node, over = launch.meaning[name], launch.meaning.over
+    elements a block may address. Of an index array by blocks, how many entries it has."""
+    meaning, over = launch.meaning, launch.meaning.over
+    blocks = block_counts(meaning.nodes, meaning.tile)
+    if node.type.dims[0] in blocks:
+        dim = node.type.dims[0]
+        return {"derived": {dim: blocks[dim]}, "zeros_past": [dim]}
     if node.at is None:
         return {}
-    found: dict[str, Any] = {
-        "derived": node.at.derived(),
-        "least": node.at.fixed(),
-        "zeros_past": [over] if reads_zeros_past(over, node) else [],
-    }
+    found: dict[str, Any] = {"derived": node.at.derived(), "least": node.at.fixed()}
+    if node.kind is NodeKind.OUTPUT:
+        return found | {"span": node.at.span(over, launch.tiles)}
+    found["zeros_past"] = [over] if reads_zeros_past(over, node) else []
     if not node.at.is_matrix(over):
         found["span"] = node.at.span(over, launch.tiles)
     return found

@@ -13,7 +13,8 @@ from pipeloom.declare.kernels import conv2d, conv3d
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Meaning
-from pipeloom.program.address_maps import Digit, IndexForm, LoadForm, digit
+from pipeloom.program.address_maps import LoadForm
+from pipeloom.program.index_forms import Digit, IndexForm, digit
 
 Array = np.ndarray[Any, Any]
 
@@ -165,10 +166,17 @@ def test_refused_as_no_place(changes: dict[str, Any], message: str) -> None:
         placed(**changes)
 
 
+def test_placed_streams_are_aligned() -> None:
+    loop = placed()
+    loop.align("A", to=2)
+    with pytest.raises(GraphError, match="aligned to 2 bytes"):
+        loop.meaning  # noqa: B018
+
+
 def test_only_streams_have_places() -> None:
     loop = placed()
     loop.place("B", m=(IMAGE, P), k=(R, C), images=IMAGE, h=P + R, ch=C)
-    with pytest.raises(GraphError, match="its place counts m, k"):
+    with pytest.raises(GraphError, match="and its place counts"):
         loop.meaning  # noqa: B018
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pipeloom.machine.dispatch import DIVISIBLE, TileOrder
 from pipeloom.program import Meaning
+from pipeloom.program.index_arrays import per_block
 from pipeloom.write.addresses import quotient
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
@@ -56,8 +57,30 @@ class WorkgroupPlace:
             code("s_endpgm")
             code.label(f"{inside}_{number}")
             code("s_sub_u32", frame[f"left {dim}"], size, origin)
+        self._choose(code, inside)
         if self.placing.order is not None:
             self._reorder(code, self.placing.order, ids, f"{inside}_placed")
+
+    def _choose(self, code: Code, inside: str) -> None:
+        """What index arrays choose for this block; without a choice inside the array it ends."""
+        frame, nodes = self.frame, self.meaning.nodes
+        wide, scratch = frame["wide scratch"], frame["scratch"]
+        for name, dim in per_block(nodes).items():
+            code.comment(f"which {name} this block has, if any")
+            quotient(code, scratch, frame[f"origin {dim}"], self.tiles[dim])
+            code("s_lshl_b32", scratch, scratch, 2)
+            pointer = frame[f"buffer {name}"]
+            code("s_add_u32", wide.part(0), pointer.part(0), scratch)
+            code("s_addc_u32", wide.part(1), pointer.part(1), 0)
+            code("s_load_dword", frame[f"chosen {name}"], wide, 0)
+            code.wait(lgkm=0)
+            sizes = {one.dim for n in nodes for one in n.chosen if one.index == name}
+            for chosen in sorted(sizes):
+                label = f"{inside}_{name}_{chosen}"
+                code("s_cmp_lt_u32", frame[f"chosen {name}"], frame[f"size {chosen}"])
+                code("s_cbranch_scc1", label)
+                code("s_endpgm")
+                code.label(label)
 
     def _reorder(self, code: Code, order: TileOrder, ids: Sequence[Register], done: str) -> None:
         """The block that ``order`` has for this workgroup; ``TileOrder.place`` in instructions.

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 
 from pipeloom.errors import InternalError
@@ -59,6 +60,7 @@ class Frame:
         self.preambles: list[list[Write]] = [[] for _ in flow.preambles]
         self.late: list[list[Write]] = [[] for _ in flow.preambles]
         """The part of a preamble that may come behind the first loads to LDS."""
+        self._loads: list[list[Write]] = [[] for _ in flow.preambles]
         self._wanted: dict[str, _Wanted] = {}
         self._spare: dict[str, tuple[int, int]] = {}
         self._made: dict[Hashable, str] = {}
@@ -144,6 +146,21 @@ class Frame:
             writes = self.late if late else self.preambles
             writes[self.group].append(lambda code: make(code, self[name]))
         return self.read(self._made[full])
+
+    def ahead(self, key: Hashable, what: str, make: Callable[[Code, Register], None]) -> str:
+        """A vector value that the preamble loads first and only it reads; made once per key.
+
+        All of them are loaded before anything waits.
+        """
+        full = (self.group, key)
+        if full not in self._made:
+            name = self._made[full] = f"{what} {len(self._made)}"
+            point = self.flow.preambles[self.group]
+            self._wanted[name] = _Wanted(Bank.VECTOR, 1, 1, writes={point})
+            if not self._loads[self.group]:
+                self.preambles[self.group].insert(0, partial(_load_all, self._loads[self.group]))
+            self._loads[self.group].append(lambda code: make(code, self[name]))
+        return self._made[full]
 
     def tile(self, name: str, bank: Bank, count: int, either: bool = False) -> None:
         """Registers of a resource; ``touch`` says when. ``either`` bank may hold a sum."""
@@ -248,6 +265,12 @@ def _divided(sums: Sequence[LiveValue], in_vectors: int) -> list[LiveValue]:
             if count
         ]
     return found
+
+
+def _load_all(loads: Sequence[Write], code: Code) -> None:
+    for load in loads:
+        load(code)
+    code.wait(vm=0)
 
 
 def _move(code: Code, register: Register, bits: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeloom.program import Meaning, Node, NodeKind
+from pipeloom.program.index_arrays import index_nodes
 from pipeloom.write.faults import EmitError
 from pipeloom.write.placing import Placing
 from pipeloom.write.text import Argument
@@ -53,7 +54,13 @@ class Array:
     @property
     def is_mapped(self) -> bool:
         """Whether its tiles lie elsewhere than rows and columns of a matrix do."""
-        return self.node.at is not None and not self.node.at.is_matrix(self.over)
+        place = self.node.at
+        return place is not None and not self.is_output and not place.is_matrix(self.over)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether an index array says where its rows are stored."""
+        return self.node.at is not None and self.is_output
 
     @property
     def has_pitch(self) -> bool:
@@ -76,7 +83,7 @@ class Array:
 def arrays_of(meaning: Meaning) -> dict[str, Array]:
     """Every input and output; raises ``EmitError`` for a type that has no bytes of its own."""
     found = {}
-    for node in (*meaning.inputs, *meaning.outputs):
+    for node in (*meaning.inputs, *index_nodes(meaning.nodes), *meaning.outputs):
         dtype = node.type.dtype
         kind, dims = node.kind, node.type.dims
         whole = dtype.bits in (8, 16, 32) and dtype.covers == 1
@@ -101,12 +108,11 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
 
 def dimensions(meaning: Meaning) -> tuple[str, ...]:
     """Every dimension of an input or output, in order of appearance."""
-    nodes = (*meaning.inputs, *meaning.outputs)
-    return (
-        *dict.fromkeys(dim for node in nodes for dim in node.type.dims),
-        *dict.fromkeys(dim for node in nodes if node.at for dim in node.array_dims),
-        *meaning.batch,
-    )
+    nodes = (*meaning.inputs, *index_nodes(meaning.nodes), *meaning.outputs)
+    placed = (dim for node in nodes if node.at for dim in node.array_dims)
+    chosen = (one.dim for node in nodes for one in node.chosen)
+    tiles = (dim for node in nodes for dim in node.type.dims)
+    return tuple(dict.fromkeys((*tiles, *placed, *chosen, *meaning.batch)))
 
 
 def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
@@ -119,7 +125,7 @@ def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
     names += [(dim, 4) for dim in dimensions(meaning)]
     names += [(f"ld_{name}", 4) for name, array in arrays.items() if array.has_pitch]
     names += [(BATCHES, 4)] if placing.uses_z else []
-    names += [(stride_name(a.name, dim), 4) for a in arrays.values() for dim in a.node.batch]
+    names += [(stride_name(a.name, dim), 4) for a in arrays.values() for dim in a.node.outer]
     names += [(n.name, 4) for n in meaning.nodes if n.kind is NodeKind.SCALAR]
     arguments, offset, seen = [], 0, set[str]()
     for name, size in names:

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeloom.program import Meaning
-from pipeloom.program.address_maps import AddressMap, CountedDim, Digit, LoadForm
+from pipeloom.program.address_maps import AddressMap, CountedDim, LoadForm
+from pipeloom.program.index_forms import Digit, IndexEntry
 from pipeloom.program.placed_streams import taps_of
 from pipeloom.write.addresses import (
     BASE_HIGH,
@@ -41,8 +42,29 @@ from pipeloom.write.lower.tap_bits import ALL_BITS, TapBits
 
 WORKS = 7
 """Vector scratch of a row's setup."""
+WHOLE = 32
 ALL_RATES = 0x4F7FFFFE
 """2^32 less 512 as f32: a reciprocal times this is at most 2^32 over the divisor."""
+
+
+def load_entry(frame: Frame, entry: IndexEntry, rows: PlannedNumber, work: str) -> str:
+    """A register of the preamble with the entries of lanes' rows, loaded first of all."""
+
+    def make(code: Code, result: Register) -> None:
+        rows.write(code, result, frame[work])
+        code("v_lshlrev_b32", result, 2, result)
+        buffer = frame[f"buffer {entry.array}"]
+        code("buffer_load_dword", result, result, buffer, 0, modifiers=["offen"])
+
+    return frame.ahead(("entry", entry.array, rows.number), f"entry {entry.array}", make)
+
+
+def take_entry(code: Code, entry: IndexEntry, result: Register, whole: Register) -> None:
+    """An entry's bits; those of a number with its sign are large where that is negative."""
+    if entry.width == WHOLE:
+        code("v_mov_b32", result, whole)
+    else:
+        code("v_bfe_u32", result, whole, entry.low, entry.width)
 
 
 class MappedArray:
@@ -105,6 +127,11 @@ class MappedArray:
     @property
     def _rows(self) -> tuple[CountedDim, ...]:
         return tuple(one for one in self.place.counted if one.dim != self.over)
+
+    @property
+    def _gathered(self) -> tuple[str, ...]:
+        """Dimensions of the tile whose index is one of index arrays."""
+        return tuple(dict.fromkeys(entry.dim for entry in self.place.entries))
 
     @property
     def _divisors(self) -> tuple[Digit, ...]:
@@ -252,10 +279,14 @@ class MappedArray:
             )
             columns = f"taps {name} {frame.group} {along}"
             frame.always(columns, Bank.VECTOR, 1 + len(self.bits.fields))
+        held = {
+            entry.array: load_entry(frame, entry, planned[entry.dim], frame.work(0))
+            for entry in self.place.entries
+        }
         base = frame.prepared(
             ("placed", name, rows, None if self.per_lane else along),
             f"offset {name}",
-            lambda code, result: self._row(code, planned, result, outside),
+            lambda code, result: self._row(code, planned, held, result, outside),
         )
         scratch = frame.scratch("placed", 4 if self.per_lane else 1)
         return MappedLoad(self.taps, base, outside, column, columns, scratch)
@@ -264,6 +295,7 @@ class MappedArray:
         self,
         code: Code,
         planned: dict[str, PlannedNumber],
+        held: dict[str, str],
         result: Register,
         outside: str | None,
     ) -> None:
@@ -279,8 +311,27 @@ class MappedArray:
                 code("v_lshlrev_b32", part, self.array.element.bit_length() - 1, part)
             code("v_add_u32", result, part, result)
         decided = {digit.name for one in self._rows for digit in one.digits}
+        decided |= {entry.name for entry in self.place.entries}
+        for rows in self._gathered:
+            planned[rows].write(code, value, work)
+            code("v_cmp_le_u32", VCC, frame[f"left {rows}"], value)
+            code("v_cndmask_b32", work, 0, -1, VCC)
+            code("v_or_b32", mask, work, mask)
         for axis, dim in enumerate(self.place.indexed[:-1]):
-            if not decided & set(dict(dim.index.factors)):
+            own = dict(dim.index.factors)
+            entries = [entry for entry in self.place.entries if entry.name in own]
+            for number, entry in enumerate(entries):
+                into = work if number else part
+                take_entry(code, entry, into, frame[held[entry.array]])
+                if own[entry.name] > 1:
+                    times = frame[self._constants[own[entry.name]]]
+                    code("v_mul_lo_u32", into, into, times)
+                if number:
+                    code("v_add_u32", part, work, part)
+            if entries:
+                self._add_index(code, axis, 1, part, result, mask)
+        for axis, dim in enumerate(self.place.indexed[:-1]):
+            if not decided & {name for name, _ in dim.index.factors}:
                 code("v_mov_b32", part, 0)
                 self._add_index(code, axis, 1, part, result, mask)
         for one in self._rows:

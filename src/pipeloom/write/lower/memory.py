@@ -17,6 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from pipeloom.program import Meaning, NodeKind
+from pipeloom.program.index_arrays import per_block
 from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advance_base
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
@@ -78,12 +79,14 @@ class Memory:
         for dim in meaning.grid:
             frame.scalar(f"origin {dim}")
             frame.scalar(f"left {dim}")
+        for name in per_block(meaning.nodes):
+            frame.scalar(f"chosen {name}")
         for dim in meaning.batch:
             frame.scalar(f"index {dim}")
             frame.work(0)
             frame.work(1)
         for array in self.arrays.values():
-            for dim in array.node.batch[DESCRIPTOR_ROOM:]:
+            for dim in array.node.outer[DESCRIPTOR_ROOM:]:
                 frame.scalar(f"argument {stride_name(array.name, dim)}")
         for node in meaning.nodes:
             if node.kind is NodeKind.SCALAR:
@@ -147,7 +150,7 @@ class Memory:
         if name in dimensions(self.meaning):
             return self.frame[f"size {name}"]
         for array in self.arrays.values():
-            for dim in array.node.batch:
+            for dim in array.node.outer:
                 if name == stride_name(array.name, dim):
                     return self._batch_stride(array, dim)
         if name == BATCHES and self.placing.uses_z:
@@ -160,13 +163,15 @@ class Memory:
         return self.frame[f"argument {name}"]
 
     def describe(self, code: Code) -> None:
-        """A descriptor for every array."""
+        """A descriptor for every array, but for those that only the scalar unit reads."""
+        scalar = per_block(self.meaning.nodes)
         for array in self.arrays.values():
-            self._describe(code, array)
+            if array.name not in scalar:
+                self._describe(code, array)
 
     def _batch_stride(self, array: Array, dim: str) -> Register:
         """Where the argument is until the descriptor is whole: in what is still free of that."""
-        at = array.node.batch.index(dim)
+        at = array.node.outer.index(dim)
         if at < DESCRIPTOR_ROOM:
             return self.frame[f"buffer {array.name}"].part(2 + at)
         return self.frame[f"argument {stride_name(array.name, dim)}"]
@@ -192,13 +197,16 @@ class Memory:
                 code("s_mul_i32", stride, below, frame[f"size {array.dims[axis + 1]}"])
         buffer = frame[f"buffer {array.name}"]
         for axis, dim in enumerate(array.dims):
-            if dim in self.meaning.grid and dim != array.over:
+            here = axis > 0 or not array.is_scattered
+            if here and dim in self.meaning.grid and dim != array.over:
                 step = self.operand(array.stride(axis))
                 advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
         self._move_to_slice(code, array, buffer)
         self._move_to_problem(code, array, buffer)
         dim = array.dims[0]
-        if dim == array.over:
+        if array.is_scattered:
+            code("s_mov_b32", scratch, frame[f"size {array.node.array_dims[0]}"])
+        elif dim == array.over:
             code("s_mov_b32", scratch, frame[self.reach])
         else:
             bound = "left" if dim in self.meaning.grid else "size"
@@ -236,9 +244,10 @@ class Memory:
     def _move_to_problem(self, code: Code, array: Array, buffer: Register) -> None:
         """The base at this problem of the meaning's batch."""
         frame, scratch = self.frame, self.frame["scratch"]
-        for dim in array.node.batch:
+        chosen = {one.dim: frame[f"chosen {one.index}"] for one in array.node.chosen}
+        for dim in array.node.outer:
             # Strides of elements may fill their 32 bits, so bytes are made of the index.
-            index = frame[f"index {dim}"]
+            index = chosen[dim] if dim in chosen else frame[f"index {dim}"]
             if array.element > 1:
                 code("s_lshl_b32", scratch, index, array.element.bit_length() - 1)
                 index = scratch

@@ -24,6 +24,7 @@ from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
+from pipeloom.write.lower.mapped_arrays import take_entry
 from pipeloom.write.lower.register_tiles import WORD, WORDS, RegisterTile
 
 RINGS = 2
@@ -95,6 +96,7 @@ class _Store:
         self._nan = frame.scratch("store nan")
         for name in ("round", "pack"):
             frame.scalar(name)
+        self._span = frame.constant(SPAN_LIMIT) if self.array.is_scattered else ""
 
     @property
     def packed(self) -> bool:
@@ -185,6 +187,8 @@ class _Store:
         frame, memory = context.frame, context.memory
         result = frame[self._rows]
         coordinate, work = frame[self._offset].part(0), frame[self._offset].part(1)
+        if array.is_scattered:
+            return self._scattered(code, lanes, runs)
         places: dict[tuple[int, ...], Register] = {}
         for run in runs:
             if run.row in places:
@@ -207,6 +211,47 @@ class _Store:
             if any(dim != array.over for dim in array.dims[1:-1]):
                 # A column past the end adds as much, and must not bring it back.
                 code("v_min_u32", into, SPAN_LIMIT, into)
+        return places
+
+    def _scattered(
+        self, code: Code, lanes: _Lanes, runs: Sequence[_Run]
+    ) -> dict[tuple[int, ...], Register]:
+        """The same of rows that an index array names; out of range where it names none."""
+        frame, array, place = self.context.frame, self.array, self.array.node.at
+        assert place is not None
+        entries = {entry.name: entry for entry in place.entries}
+        (source,) = {entry.array for entry in place.entries}
+        row, part, work = (frame[self._offset].part(n) for n in range(3))
+        rows = list(dict.fromkeys(run.row for run in runs))
+        places = {constant: frame[self._rows].part(n) for n, constant in enumerate(rows)}
+        buffer, left = frame[f"buffer {source}"], frame[f"left {array.dims[0]}"]
+
+        def own_row(low: int) -> None:
+            lanes[0].write(code, row, work)
+            if low:
+                code("v_add_u32", row, low, row)
+
+        for (low,), into in places.items():
+            own_row(low)
+            code("v_lshlrev_b32", into, 2, row)
+            code("buffer_load_dword", into, into, buffer, 0, modifiers=["offen"])
+        code.wait(vm=0)
+        for (low,), into in places.items():
+            code("v_mov_b32", part, place.indexed[0].index.constant & 0xFFFFFFFF)
+            for name, factor in place.indexed[0].index.factors:
+                take_entry(code, entries[name], work, into)
+                if factor > 1:
+                    code("v_mov_b32", row, factor)
+                    code("v_mul_lo_u32", work, row, work)
+                code("v_add_u32", part, work, part)
+            code("v_mul_lo_u32", into, part, frame[f"stride {array.name}.0"])
+            code("v_cmp_gt_u32", VCC, frame[f"size {place.dims[0]}"], part)
+            code("v_cndmask_b32", into, frame[self._outside], into, VCC)
+            own_row(low)
+            code("v_cmp_gt_u32", VCC, left, row)
+            code("v_cndmask_b32", into, frame[self._outside], into, VCC)
+            # A column past the end adds as much, and must not bring it back.
+            code("v_min_u32", into, frame[self._span], into)
         return places
 
     def _columns(

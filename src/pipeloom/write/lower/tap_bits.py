@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from pipeloom.program.address_maps import Digit, IndexedDim
+from pipeloom.program.address_maps import IndexedDim
+from pipeloom.program.index_forms import Digit
 
 HIGHEST = 31
 ALL_BITS = 0xFFFFFFFF

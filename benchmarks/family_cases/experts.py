@@ -1,0 +1,93 @@
+"""Grouped products and routed experts: rows, experts, padding and entries of nothing at random.
+
+python -m benchmarks.family_cases.experts 100
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.family_cases.drawn import Array, Kind, Problem, awkward
+from pipeloom.declare.experts import TOKEN_BITS, grouped, moe_down, moe_up
+from pipeloom.drive.trial import Data
+
+BLOCK = 64
+SLOTS = 3
+KINDS: tuple[Callable[[], Kind], ...] = (
+    lambda: Kind(grouped(BLOCK, 64, 64), "gfx950"),
+    lambda: Kind(moe_up(BLOCK, 64, 64, slots=SLOTS), "gfx950"),
+    lambda: Kind(moe_down(BLOCK, 64, 64, slots=SLOTS), "gfx950"),
+    lambda: Kind(grouped(BLOCK, 64, 32, "fp16", "f32"), "gfx942"),
+    lambda: Kind(moe_up(BLOCK, 32, 32, slots=SLOTS), "gfx942"),
+)
+
+
+def routed(
+    rng: np.random.Generator, names: Array, experts: int, padding: tuple[int, ...]
+) -> tuple[Array, Array]:
+    """``names`` sorted by experts drawn for them, each one's padded to whole blocks; blocks of
+    nothing, and of an expert that there is not, among them."""
+    of = rng.integers(0, experts, len(names))
+    rows, chosen = [], []
+    for expert in rng.permutation(experts):
+        mine = names[of == expert]
+        more = -len(mine) % BLOCK
+        filled = np.concatenate([mine, rng.choice(padding, more)])
+        rows.append(filled[rng.permutation(len(filled))])
+        chosen += [expert] * (len(filled) // BLOCK)
+        if rng.random() < 0.3:
+            rows.append(rng.choice([*padding, *names[:3]], BLOCK))
+            chosen.append(int(rng.choice([-1, experts, experts + 7])))
+    return np.concatenate(rows).astype(np.int32), np.array(chosen, np.int32)
+
+
+def draw_problem(rng: np.random.Generator, kind: Kind, seed: int, depth: int) -> Problem:
+    """Tokens down to 1, experts without any, ragged columns; ``depth`` is what the kernel takes."""
+    tokens, experts = int(rng.choice([1, 5, 30, 90])), int(rng.integers(1, 5))
+    named = "ids" if kind.loop.name != "grouped" else "rows"
+    if named == "rows":
+        names = rng.permutation(tokens)[: int(rng.integers(1, tokens + 1))]
+        padding: tuple[int, ...] = (-1, tokens, tokens + 1000, -(2**31))
+    else:
+        slots = np.arange(SLOTS) << TOKEN_BITS
+        names = (np.arange(tokens)[:, None] | slots[None, :]).ravel()
+        padding = (tokens | SLOTS << TOKEN_BITS, 0xFFFFFF)
+    rows, chosen = routed(rng, names, experts, padding)
+    pairs = tokens * SLOTS
+    sizes = {"m": len(rows), "m_blocks": len(chosen), "e": experts, "d": depth, "k": depth}
+    sizes |= {"n": int(rng.choice([1, 33, 64, 70]))}
+    sizes |= {"r": tokens} if named == "rows" else {"tokens": tokens, "pairs": pairs}
+    source = next(n for n in kind.loop.meaning.inputs if n.at is not None)
+    sizes = {d: s for d, s in sizes.items() if d != "tokens" or d in source.dims}
+    arrays = {named: rows, "experts": chosen}
+    hard = bool(rng.random() < 0.3)
+    if hard:
+        arrays[source.name] = awkward(rng, tuple(sizes[d] for d in source.dims))
+    return Problem(sizes, seed, arrays, {source.name: 8 * int(rng.integers(0, 3))}, Data.INTEGERS)
+
+
+def main() -> int:
+    """Run so many problems, and say which are wrong."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else len(KINDS)
+    wrong = 0
+    for number, make in enumerate(KINDS):
+        kind = make()
+        kernel = kind.ready()
+        launch = kernel.emitted.launch
+        for seed in range(number, count, len(KINDS)):
+            rng = np.random.default_rng([28, seed])
+            depth = launch.least + launch.step * int(rng.integers(0, 2))
+            trial = draw_problem(rng, kind, seed, depth).run(kernel)
+            wrong += not trial.ok
+            print(
+                kind.arch, kind.loop.name, kernel.emitted.status.name, trial.summary(), flush=True
+            )
+    print(f"{count} problems, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Index arrays in trials: made up where none are given, and what they must be for a kernel.
+
+An output whose rows an index array names is right only if no row is named twice. That is a property
+of the array, which no kernel checks; a trial does, and then expects every element that is named to
+be stored, and every other to be left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.drive.array_places import UNTOUCHED
+from pipeloom.judge.emulate import LaunchError
+from pipeloom.program.evaluate import stored_times
+from pipeloom.program.index_arrays import index_nodes, per_block
+from pipeloom.program.meaning import Meaning
+
+Array = npt.NDArray[Any]
+
+
+def made_up_indices(meaning: Meaning, sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Every row by itself, and of what is chosen the first."""
+    blocks = per_block(meaning.nodes)
+    return {
+        node.name: np.zeros(sizes[node.dims[0]], np.int32)
+        if node.name in blocks
+        else np.arange(sizes[node.dims[0]], dtype=np.int32)
+        for node in index_nodes(meaning.nodes)
+    }
+
+
+def check_stored_once(
+    meaning: Meaning, arrays: Mapping[str, Array], sizes: Mapping[str, int]
+) -> dict[str, Array]:
+    """Which elements are stored, by output, where index arrays decide; none twice."""
+    if not index_nodes(meaning.nodes):
+        return {}
+    found = stored_times(meaning, arrays, sizes)
+    for node in meaning.outputs:
+        if found[node.name].max(initial=0) > 1:
+            row = int(np.argwhere(found[node.name] > 1)[0][0])
+            source = node.at.entries[0].array if node.at and node.at.entries else node.name
+            raise LaunchError(
+                f"{source} names row {row} of {node.name} more than once",
+                hint="workgroups would store it in any order: name each row once, and let padding "
+                "name none",
+                field=source,
+            )
+    return {name: times == 1 for name, times in found.items()}
+
+
+def overwritten(shown: Array, kept: Array) -> int:
+    """Bytes of elements that nobody stores, and that were written nevertheless."""
+    codes = np.ascontiguousarray(shown).view(np.uint8).reshape(*shown.shape, shown.itemsize)
+    return int((codes[~kept] != UNTOUCHED).sum())
