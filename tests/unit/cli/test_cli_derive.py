@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,9 +147,9 @@ def test_ctrl_c_in_the_search_is_no_success(
     monkeypatch.setattr(deriving, "steady_cycles", interrupted)
     proofs: list[Program] = []
 
-    def counted(program: Program) -> Verdict:
+    def counted(program: Program, **options: Any) -> Verdict:
         proofs.append(program)
-        return verify(program)
+        return verify(program, **options)
 
     monkeypatch.setattr(deriving, "verify", counted)
     monkeypatch.chdir(tmp_path)

@@ -194,7 +194,7 @@ def test_trace_writes_a_file_perfetto_reads(
 def test_simulate_estimates_a_whole_problem(capsys: pytest.CaptureFixture[str]) -> None:
     size = ["--m", "4096", "--n", "4096", "--k", "4096"]
     data = json.loads(Output(capsys, "simulate", "ping_pong", *SHORT, *size, "--json").out)
-    assert 0 < data["estimate"]["tflops"] < data["estimate"]["tflops_at_peak_clock"] < 3000
+    assert 0 < data["estimate"]["tflops"] <= data["estimate"]["tflops_at_peak_clock"] < 3000
     assert data["estimate"]["workgroups"] == 256
     shown = Output(capsys, "simulate", "ping_pong", *SHORT, *size).out
     assert all(part in shown for part in ("whole GPU", "MI355X", "TFLOPS"))

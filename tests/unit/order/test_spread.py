@@ -54,7 +54,8 @@ def test_row_major_tiles_project_where_lanes_agree() -> None:
     assert project(four, ("m", "n"), sizes, ("m",)) == Layout(
         "lanes", (("vector", 4), ("spread", 256))
     )
-    assert project(four, ("k", "m"), sizes, ("m",)) is None, "rows of 16 wrap within a wave"
+    assert project(four, ("k", "m"), sizes, ("m",)) == four, "16 lanes by 4 have all rows"
+    assert project(four, ("k", "m"), {"k": 4, "m": 24}, ("m",)) is None, "rows of 24 wrap"
     assert project(four, ("m", "n"), sizes, ("n", "m")) is None, "another order"
     assert project(four, ("m", "n"), sizes, ("m", "n")) == four
 
@@ -145,8 +146,8 @@ def test_a_product_of_a_flipped_result_is_declared_either_way() -> None:
 
 def test_what_cannot_lie_together_is_refused() -> None:
     loop = Loop("wrap", over="k")
-    total = loop.carry("total", n=16)
-    total += loop.stream("X", "f32", k=4, n=16).sum("k")
+    total = loop.carry("total", n=24)
+    total += loop.stream("X", "f32", k=4, n=24).sum("k")
     loop.store("out", total)
     with pytest.raises(ConfigError, match=r"wrap.total.next: .* does not lie where sum over k, n"):
         layouts_of(loop, 1)
