@@ -208,6 +208,7 @@ def _runs_wrong(path: Path, place: Path) -> str:
     from pipeloom.drive.opening import open_source
     from pipeloom.errors import ScheduleError
     from pipeloom.judge.execute import execute
+    from pipeloom.judge.execute.executor import SIZE
 
     (place / "proved").touch()
     program = open_source(str(path)).program()
@@ -216,6 +217,8 @@ def _runs_wrong(path: Path, place: Path) -> str:
         try:
             found = execute(program, trips=trips, policy=policy, order=order, explain=False)
         except ScheduleError as error:
+            if error.field == SIZE:
+                return ""
             return f"PROVED, and execute refuses it: {error.message}"
         if not found.correct:
             return f"PROVED, and execute shows {found.summary}"

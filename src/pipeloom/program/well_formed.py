@@ -19,10 +19,10 @@ from pipeloom.program.tiles import Box, TileType
 if TYPE_CHECKING:
     from pipeloom.program.program import Group, Program
 
-MOST_ELEMENTS = 1 << 23
-"""Elements that a workgroup holds at most: of all its resources together, and of any one value. A
-workgroup of gfx950 has registers for a quarter of that; a judge that runs a program allocates
-them."""
+MOST_ELEMENTS = 1 << 25
+"""Elements that a workgroup holds at most: of all its resources together, and of any one value.
+Tables of odd tiles are lifted to 22 million, in units finer than an element; a judge that allocates
+them has a limit of its own."""
 MOST_ITERATIONS = 1 << 10
 """Iterations, at most, that a program computes per trip and beside its trips."""
 MOST_LEAST = 1 << 5

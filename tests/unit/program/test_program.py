@@ -13,6 +13,7 @@ from pipeloom.declare import Loop, maximum
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, ScheduleError, SpecError, StructureError
+from pipeloom.judge.execute.executor import MOST_EXECUTED, SIZE, Executor
 from pipeloom.machine.dtypes import FP16
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
@@ -471,6 +472,16 @@ def test_what_a_workgroup_holds_is_counted_with_copies_and_waves(program: Progra
         with pytest.raises(StructureError, match=r"resources\.more") as caught:
             replace(program, resources=(*program.resources, more))
         assert caught.value.field == "resources.more"
+
+
+def test_execute_runs_what_it_can_hold(program: Program) -> None:
+    """Larger ones are programs, and are proved without a run."""
+    one = replace(program.resources[0].type, dims=("x",), shape=(1,))
+    more = Resource(name="more", space=Space.LDS, type=one, copies=MOST_EXECUTED)
+    large = replace(program, resources=(*program.resources, more))
+    with pytest.raises(ConfigError, match="at most") as caught:
+        Executor(large)
+    assert caught.value.field == SIZE
 
 
 def test_a_copy_writes_as_much_as_it_reads() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipeloom.checks import check_instance, check_int
+from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.access_times import Timeline, timelines, timing_named
 from pipeloom.judge.execute.actions import Storage
 from pipeloom.judge.execute.interleavings import Order, permutation
@@ -29,6 +30,11 @@ from pipeloom.judge.execute.workgroup_memory import GroupMemory, WorstMemory
 from pipeloom.program import VOCABULARY, Program, Region, Vocabulary
 
 Key = tuple[tuple[str, int], ...]
+MOST_EXECUTED = 1 << 23
+"""Elements of all resources of a program that is run: about 1 GB of numbers and what is known of
+them."""
+SIZE = "resources"
+"""The field of the error about programs that hold more."""
 
 
 class Executor:
@@ -42,6 +48,13 @@ class Executor:
         program.meaning.check_ops(ops)
         self.ops = ops
         self.storage = Storage(program, ops)
+        if self.storage.size > MOST_EXECUTED:
+            raise ConfigError(
+                f"program {program.name!r} holds {self.storage.size:,} elements, and execute "
+                f"allocates {MOST_EXECUTED:,} at most",
+                hint="verify judges it without running it; execute a smaller tile",
+                field=SIZE,
+            )
         self._counter_stall = counter_stall
         self._walks: dict[Key, tuple[WaveWalk, ...]] = {}
         self._timelines: dict[tuple[Key, str], tuple[Timeline, ...]] = {}
