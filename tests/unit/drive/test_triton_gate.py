@@ -86,7 +86,7 @@ def test_a_function_of_triton_is_caught(tmp_path: Path, monkeypatch: pytest.Monk
         at = tl.arange(0, B)
         tl.store(x + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
 
-    monkeypatch.setattr(knobs.cache, "dir", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     with pl.triton_gate() as gate:
         pl.check_triton(add_one, (1,), np.zeros(64, np.float32), 64, B=64)
     assert [one.kernel for one in gate.reports] == ["add_one"]
