@@ -78,7 +78,7 @@ def pipeline(
     """
     check_loop("pipeline", loop)
     target = target if isinstance(target, Target) else target_for(target)
-    check_types(loop)
+    check_types(loop, target)
     check_room(loop, target, waves)
     k_tiles = loop.fixed_tiles if k_tiles is None else k_tiles
     told = (groups, depth, stages, quadrants, global_latency, strategy)

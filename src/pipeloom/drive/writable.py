@@ -10,16 +10,36 @@ from __future__ import annotations
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import CDNA, PROCESSORS
-from pipeloom.machine.dtypes import DTYPES, F32
-from pipeloom.program import Program
+from pipeloom.machine.dtypes import BF8, BF8_FNUZ, DTYPES, F32, FP8, FP8_FNUZ
+from pipeloom.machine.target import Target
+from pipeloom.program import NodeKind, Program
+from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write import EmitError
 from pipeloom.write.lower.global_arrays import arrays_of
 from pipeloom.write.writers import occupied
 
+BYTES = tuple(dtype.code for dtype in (FP8, BF8, FP8_FNUZ, BF8_FNUZ))
+"""Floats of 8 bits, of which a chip has two."""
 
-def check_types(loop: Loop) -> None:
-    """Refuse arrays of elements that no register holds."""
+
+def check_types(loop: Loop, target: Target) -> None:
+    """Refuse arrays of elements that no register holds, and floats of another chip's in vector ops.
+
+    What a chip's instructions convert is what its matrix instructions multiply.
+    """
     meaning = loop.meaning
+    for node in meaning.nodes:
+        for name in (node.name, *node.uses):
+            dtype = meaning[name].type.dtype
+            if node.kind is not NodeKind.OP or node.op in PRODUCTS or dtype.code not in BYTES:
+                continue
+            if not any(op.multiplies(dtype.code) for op in target.matrix_ops):
+                own = (one for one in BYTES if any(op.multiplies(one) for op in target.matrix_ops))
+                raise ConfigError(
+                    f"{meaning.name}: {target.arch} converts no {dtype}, which {name!r} is",
+                    hint=f"its 8-bit floats are {', '.join(own) or 'none'}",
+                    field=name,
+                )
     for node in (*meaning.inputs, *meaning.outputs):
         if node.type.dtype.bits > F32.bits:
             raise ConfigError(

@@ -286,15 +286,17 @@ class AddressMap:
         Args:
             over: The dimension that the loop runs along.
         """
-        order = [
-            (digit, 1)
+        moving = [
+            [digit for digit in one.digits if digit.along or digit.count > 1]
             for one in self.counted
-            for digit in one.digits
-            if digit.along or digit.count > 1
         ]
+        order = [(digit, 1) for digits in moving for digit in digits]
         return (
             len(self.counted) == 2
             and self.counted[1].dim == over
+            # Behind a digit of fixed count the array may go on: rows are then apart.
+            and len(moving[1]) <= 1
+            and all(digit.along for digit in moving[0])
             and [self._alone(one) for one in self.indexed] == order
             and all(digit.along == "" or digit.follows for digit, _ in order)
             and not any(True for _ in self.checked())

@@ -98,12 +98,7 @@ def _pack_bytes(
     type saturates: numbers are clamped before, and a NaN, which a minimum would lose, is kept.
     """
     kind = dtype_for(dtype)
-    if not any(op.multiplies(dtype) for op in target.matrix_ops):
-        raise EmitError(
-            f"{target.arch} has no conversion to {dtype}",
-            hint="its 8-bit floats are those that its matrix instructions multiply",
-            field="dtype",
-        )
+    _check_has_bytes(target, dtype, "to")
     verb = f"v_cvt_pk_{dtype.removesuffix('_fnuz')}_f32"
     limits = [float_bits(limit) for limit in (kind.largest, -kind.largest)]
     for half in range(2):
@@ -117,6 +112,16 @@ def _pack_bytes(
                 code("v_cndmask_b32", clamped, clamped, source, VCC)
                 pair[i] = clamped
         code(verb, result, *pair, modifiers=["op_sel:[0,0,1]"] if half else [])
+
+
+def _check_has_bytes(target: Target, dtype: str, way: str) -> None:
+    """The instructions of one name convert the chip's own 8-bit floats: OCP's, or those of fnuz."""
+    if not any(op.multiplies(dtype) for op in target.matrix_ops):
+        raise EmitError(
+            f"{target.arch} has no conversion {way} {dtype}",
+            hint="its 8-bit floats are those that its matrix instructions multiply",
+            field="dtype",
+        )
 
 
 def whole_number(code: Code, result: Register, source: Register) -> None:
@@ -150,7 +155,9 @@ def _round_to_bf16(code: Code, source: Register, result: Register, scratch: Conv
         code("v_cndmask_b32", result, result, scratch.nan, VCC)
 
 
-def unpack(code: Code, dtype: str, result: Register, source: Register, position: int) -> None:
+def unpack(
+    code: Code, target: Target, dtype: str, result: Register, source: Register, position: int
+) -> None:
     """Element ``position`` of a register of smaller elements, as f32."""
     bits = STORED_BITS.get(dtype)
     if dtype == "i32":
@@ -165,6 +172,8 @@ def unpack(code: Code, dtype: str, result: Register, source: Register, position:
         else:
             code("v_lshlrev_b32", result, 16, source)
     elif bits in (8, 16):
+        if bits == 8:
+            _check_has_bytes(target, dtype, "from")
         if position:
             code("v_lshrrev_b32", result, bits * position, source)
             source = result

@@ -19,6 +19,7 @@ from pipeloom.program.nan_payloads import short_nans
 from pipeloom.program.tiles import Box
 from pipeloom.write.code import Code
 from pipeloom.write.convert import (
+    INTEGER_BITS,
     STORED_BITS,
     ConvertScratch,
     needs_constants,
@@ -215,7 +216,8 @@ class Operands:
             return False
         kind = source.tile.resource.type.dtype
         whole = kind == I32 and not self._raw
-        return source.tile.pack > 1 or whole or STORED_BITS.get(kind.code, WORD_BITS) < WORD_BITS
+        bits = {**INTEGER_BITS, **STORED_BITS}.get(kind.code, WORD_BITS)
+        return source.tile.pack > 1 or whole or bits < WORD_BITS
 
     def _read(
         self, code: Code, scratch: Register, source: OperandSource, slot: int | None
@@ -230,7 +232,7 @@ class Operands:
         register = _readable(code, place, scratch)
         if self._unpacks(source):
             dtype = source.tile.resource.type.dtype.code
-            unpack(code, dtype, scratch, register, slot % source.tile.pack)
+            unpack(code, context.target, dtype, scratch, register, slot % source.tile.pack)
             return scratch
         if source.join is not None:
             code("v_mov_b32", scratch, register)
