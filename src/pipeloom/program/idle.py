@@ -127,18 +127,9 @@ def adds_up(meaning: Meaning) -> bool:
     return _idles(meaning, End.BEFORE, Inputs.ALL)
 
 
-def usual_values(meaning: Meaning) -> dict[str, _Value]:
-    """Every value at the elements that its arrays have, if these are finite."""
-    carried = _carried(meaning, Inputs.FINITE)
-    return _iteration(meaning, carried, End.INSIDE, Inputs.FINITE)
-
-
-def needs_finite(meaning: Meaning) -> bool:
-    """Whether its kernels may be wrong where an array or a scalar holds an infinity or a NaN:
-    iterations past an end change nothing only without them."""
-    if meaning.until is not None and not idles_past(meaning, meaning.until, Inputs.ALL):
-        return True
-    return meaning.ragged and not idles_past_end(meaning, Inputs.ALL)
+def usual_values(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> dict[str, _Value]:
+    """Every value at the elements that its arrays have."""
+    return _iteration(meaning, _carried(meaning, inputs), End.INSIDE, inputs)
 
 
 def ends_with_block(meaning: Meaning, node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 A tile may reach past the end of its array, where inputs read as zero and computed values are
 whatever ops make of that. A sum notices what is not 0 there, a maximum what is larger than an
-element that exists.
+element that exists. Zeros are none any more where they are multiplied by an array's infinity.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
-from pipeloom.program.idle import MOST_LEFT, ends_with_block, usual_values
+from pipeloom.program.idle import (
+    MOST_LEFT,
+    Inputs,
+    ends_with_block,
+    idles_past,
+    idles_past_end,
+    usual_values,
+)
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.ranges import ANYTHING, Range, exactly, joined, result, stored
 from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, Reduce
@@ -22,12 +29,24 @@ if TYPE_CHECKING:
 NEUTRAL = {Reduce.ADD: 0.0, Reduce.MAX: -inf, Reduce.MIN: inf, Reduce.ANY: 0.0}
 
 
-def noticed(meaning: Meaning, dim: str) -> list[tuple[str, str]]:
+def needs_finite(meaning: Meaning) -> bool:
+    """Whether its kernels may be wrong where an array or a scalar holds an infinity or a NaN:
+    iterations past an end change nothing, or reductions past another one notice nothing, only
+    without them."""
+    if meaning.until is not None and not idles_past(meaning, meaning.until, Inputs.ALL):
+        return True
+    if meaning.ragged and not idles_past_end(meaning, Inputs.ALL):
+        return True
+    others = {dim for node in meaning.inputs for dim in node.type.dims} - {meaning.over}
+    return any(noticed(meaning, dim, Inputs.ALL) for dim in others)
+
+
+def noticed(meaning: Meaning, dim: str, inputs: Inputs = Inputs.FINITE) -> list[tuple[str, str]]:
     """(node, operand): reductions over a dimension that would notice elements past its end.
 
     Of a product whose operands are both loaded, nothing is known to.
     """
-    usual = {name: value.range for name, value in usual_values(meaning).items()}
+    usual = {name: value.range for name, value in usual_values(meaning, inputs).items()}
     past = _past(meaning, dim, usual)
     found = []
     for name, operand in reduced(meaning, dim):

@@ -10,7 +10,8 @@ from pipeloom.declare import Loop, Tensor, exp2, kernels, maximum, minimum, rcp,
 from pipeloom.declare.functions import keep, within
 from pipeloom.errors import GraphError
 from pipeloom.machine.dtypes import BF16, F32, FP8, FP16
-from pipeloom.program.idle import Inputs, adds_up, idles_past_end, needs_finite
+from pipeloom.program.idle import Inputs, adds_up, idles_past_end
+from pipeloom.program.past_end import needs_finite
 
 ROWS, COLUMNS = 4, 256
 Added = Callable[[Loop, Tensor, Tensor], Tensor]
@@ -183,6 +184,25 @@ def test_for_which_numbers_more_iterations_change_nothing() -> None:
     ).as_written
     assert product.ragged
     assert needs_finite(product)
+
+
+@pytest.mark.parametrize(
+    ("reduced", "finite"),
+    [
+        pytest.param(lambda x, s: (x * s).sum("n"), True, id="zero times infinity"),
+        pytest.param(lambda x, s: (x * s).max("n"), False, id="masked already"),
+        pytest.param(lambda x, s: (x + s).sum("n"), False, id="masked, it is not zero"),
+        pytest.param(lambda x, s: (x * 0.5).sum("n") * s, False, id="nothing infinite meets it"),
+    ],
+)
+def test_for_which_numbers_a_reduction_past_another_end_notices_nothing(
+    reduced: Callable[[Tensor, Tensor], Tensor], finite: bool
+) -> None:
+    """Past the end of n X is zero, and S by row may be infinite; what is masked does not ask."""
+    loop = Loop("past_n", over="r")
+    x, s = loop.stream("X", F32, r=1, n=64), loop.stream("S", F32, r=1)
+    loop.store("out", reduced(x, s))
+    assert needs_finite(loop.meaning) is finite
 
 
 @pytest.mark.parametrize("causal", [False, True])

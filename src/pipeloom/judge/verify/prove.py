@@ -41,7 +41,8 @@ from pipeloom.judge.verify.run_tables import RunTables, build_run
 from pipeloom.judge.verify.severity import NominalTiming
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.program import Program, Wait, Work
-from pipeloom.program.idle import Inputs, needs_finite
+from pipeloom.program.idle import Inputs
+from pipeloom.program.past_end import needs_finite
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
 MAX_TRIPS = 40
