@@ -1,7 +1,8 @@
 """Row by row: softmax, norms, losses and gates, a row in the registers of a wave, over rows.
 
 Arrays have three dimensions: ``b`` workgroups, ``r`` rows of each, ``n`` columns, at most a tile of
-them. Rows and columns are any number: what lies past the end of a row is masked.
+them. Columns are any number: what lies past the end of a row is masked. Rows are as many as
+whole trips of the loop take, which the kernel says (``k_min``, ``k_step``).
 """
 
 from __future__ import annotations
