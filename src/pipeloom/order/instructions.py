@@ -51,6 +51,8 @@ def unfit(lowered: Lowered) -> str:
         return "groups of waves have jobs of their own"
     if all(task.unit is not Unit.MATRIX for task in tasks):
         return "its loop has no matrix product"
+    if all(task.unit is not Unit.LOAD_LDS for task in tasks):
+        return "nothing of its loop is staged in LDS"
     strange = [task.label for task in tasks if _kind(lowered, task) is None]
     if strange:
         return f"{strange[0]!r} is no load to LDS, load of an operand, product or vector op"

@@ -156,11 +156,12 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
     if layout.kind == "scales":
         return total // (numbers["side"] * numbers["depth"])
     if layout.kind == "operand":
-        held = ceil(total / WAVE_LANES) * (numbers["side"] if "only" in numbers else 1)
+        if "only" in numbers:  # K alone: the lanes of every row have it
+            total *= numbers["side"]
         if "group" not in numbers:
-            return held
+            return ceil(total / WAVE_LANES)
         length, run, group = shape[-1], numbers["run"], numbers["group"]
-        deep, rows = run_depth(layout), total // shape[-1] // numbers["side"]
+        deep, rows = run_depth(layout), total // length // numbers["side"]
         if group >= deep:
             return rows * ceil(length / group)
         return rows * (length // deep) * ceil(run / group)

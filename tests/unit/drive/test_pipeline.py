@@ -113,6 +113,15 @@ def test_what_cannot_be_woven_says_so() -> None:
     assert "not woven" in plain.provenance.notes[0]
 
 
+def test_a_product_of_which_nothing_is_staged() -> None:
+    """No read of LDS says when its iteration begins, so a strategy orders it."""
+    program = pl.pipeline(loops.gemm_with(staged="", m=32, n=32), GFX950, 2)
+    assert "staged" in program.provenance.notes[0]
+    assert pl.verify(program).proved
+    emitted = pl.emit(program)
+    assert pl.run(emitted, sizes={"m": 40, "n": 50, "k": emitted.k_min + emitted.k_step}).ok
+
+
 def test_a_chip_by_name_and_a_function_for_a_loop() -> None:
     with pytest.raises(pl.ConfigError, match="unknown architecture 'gfx90a'"):
         pl.pipeline(gemm(64, 64, 32), "gfx90a", 4)

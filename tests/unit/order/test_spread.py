@@ -15,6 +15,7 @@ from pipeloom.order.shares import divide
 from pipeloom.order.spread import (
     UNIFORM,
     accumulator,
+    grouped,
     lanes,
     memory_accesses,
     operand,
@@ -75,6 +76,10 @@ def test_counts_per_lane() -> None:
     assert per_lane(Layout("lanes", (("vector", 4), ("spread", 64))), (16,)) == 4
     assert registers(accumulator(16), (64, 64), BF16) == 32
     assert registers(ROW, (32,), BOOL) == 2
+    by_k = Layout("operand", (("side", 16), ("depth", 32), ("run", 8), ("only", 1)))
+    assert [per_lane(by_k, (k,)) for k in (32, 64, 96)] == [8, 16, 24]
+    assert memory_accesses(by_k, (32,), F32) == (2, 16)
+    assert [per_lane(grouped(by_k, F32.per(n)), (96,)) for n in (4, 16, 96)] == [6, 3, 1]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pipeloom.judge.simulate import Kind, simulate
 from pipeloom.judge.simulate.issued import usual_iterations
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
-from pipeloom.order.instructions import refinable, refine
+from pipeloom.order.instructions import refinable, refine, unfit
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import (
@@ -104,6 +104,8 @@ def test_what_is_cut_to_single_instructions() -> None:
     loop = gemm_with(staged="A")
     assert refinable(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4))
     assert refinable(SMALL)
+    loop = gemm_with(staged="")
+    assert "staged" in unfit(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4))
     loop = attention()
     assert refinable(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4))
 

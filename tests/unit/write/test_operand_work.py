@@ -13,11 +13,12 @@ from benchmarks.families import FAMILIES
 from evidence.weaken import weakenings
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import gemm_norm, gemm_weights
+from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Launchable, run_program
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.judge.verify import proves, verify
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.dtypes import BF16, dtype_for
+from pipeloom.machine.dtypes import BF16, F32, dtype_for
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.program import Program
@@ -112,6 +113,39 @@ def test_a_factor_by_k_and_an_activation() -> None:
     assert not trial.findings
     assert not trial.spoilt
     np.testing.assert_allclose(trial.outputs["out"], wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("grouped", "waves", "arch"),
+    [(True, 2, "gfx950"), (False, 4, "gfx942")],
+    ids=["scales of groups of K", "zero points by K"],
+)
+def test_numbers_by_k_alone_beside_weights(grouped: bool, waves: int, arch: str) -> None:
+    """The same for all columns, of a tile with fewer elements along K than a wave has lanes."""
+    loop = Loop("by_k", over="k")
+    a = loop.stream("A", "bf16", m=32, k=32).staged()
+    b = loop.stream("B", "u8" if grouped else "i8", n=32, k=32).staged()
+    z = loop.stream("Z", F32.per(16) if grouped else F32, k=32)
+    c = loop.carry("C", m=32, n=32)
+    c += a @ (b * z if grouped else b - z).to("bf16")
+    loop.store("out", c)
+    program = pipeline(loop, arch, waves=waves)
+    assert verify(program).proved
+    emitted = emit_program(program, judge=verify)
+    sizes = {"m": 40, "n": 50, "k": emitted.k_min + emitted.k_step}
+    rng = np.random.default_rng(8)
+    a_ = BF16.round(rng.standard_normal((40, sizes["k"])))
+    b_ = rng.integers(0, 128, (50, sizes["k"]))
+    z_ = rng.uniform(0.5, 8, sizes["k"]).astype(np.float32)
+    if grouped:
+        z_ = np.repeat(z_[: sizes["k"] // 16], 16)
+    kernel = Launchable.load(emitted, assemble(emitted))
+    trial = run_program(emitted, kernel, sizes=sizes, arrays={"A": a_, "B": b_, "Z": z_})
+    weights = b_.astype(np.float32) * z_ if grouped else b_.astype(np.float32) - z_
+    wanted = a_.astype(np.float64) @ BF16.round(weights).T.astype(np.float64)
+    assert not trial.findings, trial.summary()
+    assert not trial.spoilt
+    np.testing.assert_allclose(trial.outputs["out"], wanted, rtol=1e-4, atol=1e-1)
 
 
 @pytest.mark.parametrize(("arch", "activation"), [("gfx950", "none"), ("gfx942", "relu")])

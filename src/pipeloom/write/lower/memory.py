@@ -211,7 +211,7 @@ class Memory:
         else:
             bound = "left" if dim in self.meaning.grid else "size"
             code("s_min_u32", scratch, frame[f"{bound} {dim}"], self.tiles[dim])
-        code("s_mul_i32", buffer.part(2), scratch, self.operand(array.stride(0)))
+        code("s_mul_i32", buffer.part(2), *self.counted(code, scratch, array.stride(0)))
         if self.placing.ragged and len(array.dims) > 1:
             # The last row ends with its last element, not with the leading dimension.
             row = self.operand(array.stride(len(array.dims) - 2))
