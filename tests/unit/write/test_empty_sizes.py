@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom.declare import Loop, kernels
+from pipeloom.declare import Loop, kernels, maximum
 from pipeloom.declare.functions import within
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Launchable, run_program
@@ -41,4 +41,17 @@ def test_attention_without_keys_to_values_in_two_blocks() -> None:
     sizes = {"batch": 1, "heads": 1, "group": 1, "q": 3, "d": 32, "v": 40}
     for keys in (0, 1):
         trial = run_program(attention.emitted, attention, sizes=sizes | {"keys": keys})
+        assert trial.ok, trial.summary()
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_rows_without_an_element_along_the_loop(target: str) -> None:
+    """Their leading dimension need not be 0: of NumPy's it is 1 element."""
+    loop = Loop("largest", over="k")
+    largest = loop.carry("largest", "f32", start=-3.0, m=16)
+    x = loop.stream("X", "f32", m=16, k=32)
+    loop.store("out", largest.becomes(maximum(largest, x.max("k"))))
+    kernel = ready(emit_program(pipeline(loop, target, 1), judge=verify))
+    for k in (0, 1):
+        trial = run_program(kernel.emitted, kernel, sizes={"m": 19, "k": k})
         assert trial.ok, trial.summary()

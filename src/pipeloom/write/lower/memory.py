@@ -234,6 +234,10 @@ class Memory:
             start = frame["slice start"]
             code("s_mul_i32", scratch, *self.counted(code, start, array.over_stride))
             code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
+        if self.meaning.ragged and len(array.dims) > 1 and array.dims[-1] == array.over:
+            # Rows without an element may still have a leading dimension, and nothing behind it.
+            code("s_cmp_lg_u32", frame[f"size {array.over}"], 0)
+            code("s_cselect_b32", buffer.part(2), buffer.part(2), 0)
         for name, scalar in self.placing.unless:
             if name == array.name:
                 # Without the sign; the shift says whether anything is left.
