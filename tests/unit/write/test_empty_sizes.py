@@ -46,7 +46,7 @@ def test_attention_without_keys_to_values_in_two_blocks() -> None:
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_rows_without_an_element_along_the_loop(target: str) -> None:
-    """Their leading dimension need not be 0: of NumPy's it is 1 element."""
+    """Their leading dimension need not be 0: the launch passes 1, which is torch's stride, too."""
     loop = Loop("largest", over="k")
     largest = loop.carry("largest", "f32", start=-3.0, m=16)
     x = loop.stream("X", "f32", m=16, k=32)
