@@ -28,11 +28,17 @@ from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, Reduce
 def masked(meaning: Meaning) -> Meaning:
     """The same for whole tiles, and right past the ends of arrays."""
     others = sorted({d for n in meaning.inputs for d in n.type.dims} - {meaning.over})
-    if not meaning.adds_up and not meaning.ragged:
+    if not meaning.adds_up and (not meaning.ragged or _notices_in_tiles(meaning)):
         found = _along(meaning, [*others, meaning.over])
         if found.ragged:
             return found
     return _along(meaning, others)
+
+
+def _notices_in_tiles(meaning: Meaning) -> bool:
+    """Whether each iteration stores something of its own tile that sees what lies past the end."""
+    alone = all(node.region is Region.LOOP for node in meaning.outputs)
+    return alone and bool(noticed(meaning, meaning.over))
 
 
 def _along(meaning: Meaning, dims: list[str]) -> Meaning:

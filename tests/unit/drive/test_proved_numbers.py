@@ -65,3 +65,17 @@ def test_rows_that_lie_apart_are_no_matrix(rows: tuple[int, ...]) -> None:
     sizes = {"images": 8, "taps": x.shape[1], "ch": 64, "n": 5}
     trial = pl.run(kernel, sizes=sizes, arrays={"X": x, "F": f})
     np.testing.assert_array_equal(trial.outputs["out"], meant @ f.T)
+
+
+@pytest.mark.parametrize("rows", [1, 6, 8])
+def test_the_last_tile_is_reduced_as_far_as_it_goes(rows: int) -> None:
+    """Each iteration stores its own rows less their largest: zeros behind the last are none."""
+    loop = Loop("chunks", over="k")
+    x = loop.stream("X", pl.F32, b=1, k=4, n=256)
+    loop.store("out", x - x.max("k"))
+    kernel = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order))
+    given = -np.random.default_rng(0).integers(1, 9, (1, rows, 256)).astype(np.float32)
+    tiles = [given[:, at : at + 4] for at in range(0, rows, 4)]
+    meant = np.concatenate([tile - tile.max(axis=1, keepdims=True) for tile in tiles], axis=1)
+    trial = pl.run(kernel, sizes={"b": 1, "k": rows, "n": 256}, arrays={"X": given})
+    np.testing.assert_array_equal(trial.outputs["out"], meant)
