@@ -35,6 +35,7 @@ from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.order.tasks import Lowered
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL, to_plain
+from pipeloom.program.nodes import ALIGNMENTS, NARROW
 from pipeloom.program.program import Program
 from pipeloom.write import EmittedKernel, Placing, emit_program, launch_record
 
@@ -47,9 +48,6 @@ PACK_WAVES = 4
 """Of the kernels that copy to aligned rows."""
 PACK_TYPES: Mapping[int, DType] = MappingProxyType({2: BF16, 1: FP8})
 """Elements are moved, not looked at: some type of so many bytes serves all."""
-ALIGNMENTS = (1, 2, 4, 16)
-NARROW = 4
-"""Bytes of the narrowest load to LDS."""
 LINE = 64
 """Elements that rows of a packed operand are whole multiples of, where K goes across them."""
 

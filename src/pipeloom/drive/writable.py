@@ -33,8 +33,8 @@ def check_types(loop: Loop, target: Target) -> None:
             dtype = meaning[name].type.dtype
             if node.kind is not NodeKind.OP or node.op in PRODUCTS or dtype.code not in BYTES:
                 continue
-            if not any(op.multiplies(dtype.code) for op in target.matrix_ops):
-                own = (one for one in BYTES if any(op.multiplies(one) for op in target.matrix_ops))
+            if not target.multiplies(dtype.code):
+                own = filter(target.multiplies, BYTES)
                 raise ConfigError(
                     f"{meaning.name}: {target.arch} converts no {dtype}, which {name!r} is",
                     hint=f"its 8-bit floats are {', '.join(own) or 'none'}",

@@ -39,4 +39,4 @@ def element_type(name: str, target: Target) -> DType:
         target: The chip.
     """
     fnuz = f"{name}_fnuz"
-    return dtype_for(fnuz if any(op.multiplies(fnuz) for op in target.matrix_ops) else name)
+    return dtype_for(fnuz if target.multiplies(fnuz) else name)

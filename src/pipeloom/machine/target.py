@@ -284,6 +284,14 @@ class Target:
         name = f"v_dot2_f32_{ {'fp16': 'f16'}.get(dtype, dtype) }"
         return name if name in self.extra_instructions else None
 
+    def multiplies(self, dtype: str) -> bool:
+        """Whether matrix instructions multiply a type, which of 8-bit floats are the chip's own.
+
+        Args:
+            dtype: The type's name.
+        """
+        return any(op.multiplies(dtype) for op in self.matrix_ops)
+
     def lds_load_bytes(self, align: int) -> int:
         """The widest load straight to LDS, per lane, from an array that is so aligned.
 

@@ -13,9 +13,11 @@ from pipeloom.program.tiles import TileType
 POSITIVE = (2.0**-64, 2.0**24)
 """What a positive scalar is between: far enough from 0 and from infinity that a product with a
 number of usual size is neither."""
-ALIGNMENTS = (1, 2, 4, LOAD_BYTES)
-"""What arrays may be aligned to, in bytes: loads straight to LDS take so many of each lane, or 4;
-below that, arrays are loaded to registers, element by element."""
+NARROW = 4
+"""Bytes of the narrowest load to LDS."""
+ALIGNMENTS = (1, 2, NARROW, LOAD_BYTES)
+"""What arrays may be aligned to, in bytes: loads straight to LDS take one of the last two; below
+that, arrays are loaded to registers, element by element."""
 
 
 class NodeKind(Enum):

@@ -11,10 +11,8 @@ from math import prod
 
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.address_maps import AddressMap, IndexedDim
-from pipeloom.program.nodes import Node, NodeKind
+from pipeloom.program.nodes import NARROW, Node, NodeKind
 
-NARROW = 4
-"""Bytes of the smallest load to LDS."""
 MOST_TAPS = 31
 """Bits of a register that say which taps of a row lie outside, one left for what is past the
 last."""
@@ -127,13 +125,12 @@ def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
         )
     bits = inner.count * node.type.dtype.bits  # none of a size at launch, which says it itself
     if bits % (8 * node.align):
-        narrow = NARROW
-        whole = -(-bits // (8 * narrow)) * 8 * narrow // node.type.dtype.bits
+        whole = -(-bits // (8 * NARROW)) * 8 * NARROW // node.type.dtype.bits
         raise GraphError(
             f"{loop}: {node.name!r} has {inner.count} {last.dim} of {node.type.dtype}, and loads "
             f"of {node.align} bytes would reach into the next tap",
-            hint=f"loop.align({node.name!r}, to={narrow})"
-            if bits % (8 * narrow) == 0
+            hint=f"loop.align({node.name!r}, to={NARROW})"
+            if bits % (8 * NARROW) == 0
             else f"pad {last.dim} with zeros to {whole}, and the weights with them",
             field=node.name,
         )

@@ -116,7 +116,7 @@ def _pack_bytes(
 
 def _check_has_bytes(target: Target, dtype: str, way: str) -> None:
     """The instructions of one name convert the chip's own 8-bit floats: OCP's, or those of fnuz."""
-    if not any(op.multiplies(dtype) for op in target.matrix_ops):
+    if not target.multiplies(dtype):
         raise EmitError(
             f"{target.arch} has no conversion {way} {dtype}",
             hint="its 8-bit floats are those that its matrix instructions multiply",

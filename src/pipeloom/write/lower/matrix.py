@@ -287,7 +287,7 @@ def _instruction(
         or len(depths) != 1
         or result.resource.type.dtype != summed_in(dtypes[0])
     ):
-        takes = sorted(t for t in NAMES if any(op.multiplies(t) for op in target.matrix_ops))
+        takes = sorted(filter(target.multiplies, NAMES))
         raise EmitError(
             f"{work.label} multiplies {types[0]} by {types[1]} to "
             f"{result.resource.type.dtype}, which {target.arch} has no matrix instruction for",
