@@ -33,7 +33,8 @@ test: lint $(VENV)/docs  ## lint, types and the whole test suite; about 7 minute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 SLOWER = $(addprefix tests/unit/test_, attention_example.py examples.py mutants.py notebook.py website.py)
-QUICK = tests/test_layering.py tests/extend/test_public_only.py tests/golden tests/unit/program \
+QUICK = tests/test_layering.py tests/extend/test_public_only.py tests/golden/test_golden.py \
+  tests/golden/test_documents.py tests/unit/program \
   tests/unit/declare tests/unit/machine tests/unit/sync tests/unit/judge/wait_states \
   $(filter-out $(SLOWER), $(wildcard tests/unit/test_*.py)) \
   tests/unit/reference/test_lift.py tests/unit/judge/verify/test_programs.py

@@ -12,34 +12,23 @@ on any difference. The first kernel of a process also pays for what all of them 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kernel_results import Make, derived, digest, run_text, usual_run
 from pipeloom.declare.kernels import attention, gemm, row_sum
-from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import product
 from pipeloom.drive.emitting import EmitJob, emit
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.sources import Source
 from pipeloom.drive.store import OFF, VARIABLE
-from pipeloom.judge.simulate.issued import simulate, usual_iterations
 from pipeloom.judge.verify import verify
 from pipeloom.order.roles import Consumer, Producer
 from pipeloom.order.strategy import Exact
-from pipeloom.program.program import Program
 from pipeloom.write import emit_program
-
-Make = Callable[[], Program]
-
-
-def derived(loop: Loop, waves: int, arch: str = "gfx950", **how: Any) -> Make:
-    """A declared loop, by the search, or as ``how`` says."""
-    return lambda: pipeline(loop, arch, waves, **how)
 
 
 def schedule(name: str, dtype: str = "bf16") -> Make:
@@ -82,21 +71,15 @@ def measured(make: Make) -> dict[str, Any]:
     start = time.process_time()
     program = make()
     seconds = time.process_time() - start
-    trace = simulate(program, iterations=usual_iterations(program))
-    run = "".join(f"{tuple(map(int, event))}\n" for event in trace.events)
+    trace = usual_run(program)
     return {
         "program": digest(program.to_json()),
-        "run": digest(f"{run}{trace.marks}{trace.total_cycles}"),
+        "run": digest(run_text(trace)),
         "emitted": digest(emit_program(program, judge=verify).text),
         "verdict": verify(program).status.name,
         "cycles": trace.steady_cycles_per_iteration,
         "seconds": round(seconds, 2),
     }
-
-
-def digest(text: str) -> str:
-    """Enough of a hash to tell apart."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def main() -> int:

@@ -20,6 +20,12 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the results in tests/golden/kernels"
+    )
+
+
 def pytest_collection_finish() -> None:
     """Thousands of collected tests are not garbage: nobody need look at them again and again.
 

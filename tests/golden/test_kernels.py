@@ -1,0 +1,68 @@
+"""Small kernels are made, judged, timed and written as they were: the net under every change.
+
+    pytest tests/golden/test_kernels.py --update-golden
+
+A file of ``kernels/`` holds what ``benchmarks.kernel_results`` gives of one kernel. A change that
+alters none of them has kept what the package does. One that is meant to writes the files anew with
+the line above, and its commit says why: a faster loop, a wait less, a bug that is gone. What
+differs is then read in the commit's diff, kernel by kernel.
+
+Nothing here depends on the machine or the time it has. It does depend on the solver: its version
+is the one of the lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.kernel_results import results
+from pipeloom.drive.store import OFF, VARIABLE
+from tests.golden.small_kernels import SMALL
+
+KEPT = Path(__file__).with_name("kernels")
+REMEDY = (
+    "if that is meant: pytest tests/golden/test_kernels.py --update-golden, and why in the commit"
+)
+
+
+def kept_in(name: str) -> Path:
+    """The file of a kernel's results."""
+    return KEPT / f"{name.replace(' ', '-')}.json"
+
+
+def differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
+    """What is no longer as it was, field by field."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*before, *now)):
+            yield from differences(before.get(key), now.get(key), f"{place}{key}: ")
+    elif before != now:
+        yield f"{place}was {before}, is {now}"
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_results_are_as_they_were(
+    name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv(VARIABLE, OFF)
+    now = json.loads(json.dumps(results(SMALL[name]())))
+    file = kept_in(name)
+    if request.config.getoption("--update-golden"):
+        file.write_text(json.dumps(now, indent=1) + "\n", "utf-8")
+        return
+    before = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    found = list(differences(before, now))
+    assert not found, "\n".join([f"{name} has changed:", *found, REMEDY])
+
+
+def test_every_file_is_of_a_kernel(request: pytest.FixtureRequest) -> None:
+    stale = set(KEPT.glob("*.json")) - {kept_in(name) for name in SMALL}
+    if request.config.getoption("--update-golden"):
+        for file in stale:
+            file.unlink()
+        return
+    assert not stale, REMEDY
