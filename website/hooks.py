@@ -46,6 +46,7 @@ GUIDES = (
     "emitting.md",
     "addresses.md",
     "attention.md",
+    "decode.md",
     "tables.md",
     "csp.md",
     "modulo.md",

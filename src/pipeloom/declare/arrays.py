@@ -13,6 +13,7 @@ from pipeloom.errors import GraphError
 from pipeloom.program.address_maps import AddressMap, Sum, address_map
 from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry
 from pipeloom.program.nodes import ChosenDim, Node
+from pipeloom.program.problem_spans import ProblemSpan
 
 
 class DeclaredArrays(DeclaredValues):
@@ -23,6 +24,7 @@ class DeclaredArrays(DeclaredValues):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._indices: dict[str, IndexEntry] = {}
+        self._span: ProblemSpan | None = None
 
     def batch(self, *arrays: str, over: tuple[str, ...]) -> None:
         """Inputs and outputs have these dimensions too, before those of their tiles.
@@ -97,6 +99,29 @@ class DeclaredArrays(DeclaredValues):
         for name in arrays:
             node = self._array(name)
             self._nodes[name] = replace(node, chosen=(*node.chosen, ChosenDim(over, by, per)))
+
+    def lengths(self, array: str, *, per: str) -> None:
+        """Problems of the batch differ in how many elements they have along the loop's dimension.
+
+        What lies behind the end of one reads as zero, and ``left`` counts to it.
+
+        Args:
+            array: The index array's name: i32, with an entry for each index of ``per``. Below 0
+                counts as 0, more than the arrays have as what they have.
+            per: The dimension of the batch.
+        """
+        self._span = replace(self._span or ProblemSpan(), lengths=array, per=per)
+
+    def share(self, dim: str) -> None:
+        """Problems along a dimension of the batch share the tiles of one loop.
+
+        Each takes as many tiles as the others, the last ones fewer or none, and stores what it has
+        found by itself; another kernel puts that together.
+
+        Args:
+            dim: The dimension of the batch, which the outputs have and streams may lack.
+        """
+        self._span = replace(self._span or ProblemSpan(), shares=dim)
 
     def _known_entries(self, dims: Mapping[str, object]) -> list[IndexEntry]:
         """Those that sums name: ``ids``, or ``ids[0:24]``, of a dimension without digits."""

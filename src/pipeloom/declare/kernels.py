@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pipeloom.declare.convolutions import conv2d as conv2d
 from pipeloom.declare.convolutions import conv3d as conv3d
+from pipeloom.declare.decoding import decode_attention as decode_attention
+from pipeloom.declare.decoding import decode_reduce as decode_reduce
 from pipeloom.declare.experts import grouped as grouped
 from pipeloom.declare.experts import moe_down as moe_down
 from pipeloom.declare.experts import moe_up as moe_up
-from pipeloom.declare.functions import exp2, fma, keep, log2, maximum, rcp
+from pipeloom.declare.functions import keep, maximum
 from pipeloom.declare.loop import Loop
+from pipeloom.declare.online_softmax import attend
 from pipeloom.declare.products import gemm as gemm
 from pipeloom.declare.products import gemm_bias as gemm_bias
 from pipeloom.declare.products import gemm_gate as gemm_gate
@@ -19,17 +22,10 @@ from pipeloom.declare.rows import layer_norm as layer_norm
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
 from pipeloom.declare.rows import top2_gate as top2_gate
-from pipeloom.declare.tensor import LN2
+from pipeloom.declare.tensor import LN2, Tensor
 from pipeloom.declare.weights import gemm_norm as gemm_norm
 from pipeloom.declare.weights import gemm_weights as gemm_weights
 from pipeloom.machine.dtypes import BF16, F32, DType
-
-LOWEST = -1e30
-"""Below every score: a row without keys keeps it, and (unlike infinity) it can be subtracted."""
-TINY = 1e-30
-"""Below every sum of a row that has a key: each sum has a term of 2^0."""
-SLACK = 8.0
-"""By how much a score may exceed the maximum that a row is scaled by, to base 2."""
 
 
 def row_sum(columns: int = 256, rows: int = 1) -> Loop:
@@ -80,24 +76,16 @@ def attention(
     k = loop.stream("K", dtype, keys=keys, d=depth)
     v = loop.stream("V", dtype, keys=keys, v=dv or depth)
     scale = loop.scalar("scale", usual=depth**-0.5, positive=True) * (1 / LN2)
-    top = loop.carry("m", F32, start=LOWEST, q=queries)
-    weight = loop.carry("l", F32, start=0, q=queries)
-    out = loop.carry("O", F32, start=0, q=queries, v=dv or depth)
-    scores = (q @ k.staged()).named("S")
-    least = maximum(loop.left("q", queries), 1) if causal else 1
-    scores = keep(scores, loop.left("keys", keys), least)
-    best = scores.max("keys").named("best")
-    with loop.when(best > top + SLACK / scale):  # exponents stay below 2^SLACK without it
-        shrink = exp2((top - maximum(top, best)) * scale).named("alpha")
-        weight = weight.becomes(weight * shrink)
-        out = out.becomes(out * shrink)
-        top = top.becomes(maximum(top, best))
-    p = exp2(fma(scores, scale, top * -scale)).named("P")
-    weight += p.sum("keys")
-    out += p.to(dtype) @ v.staged()
-    loop.store("out", (out * rcp(maximum(weight, TINY))).to(dtype))
+
+    def scores() -> Tensor:
+        found = (q @ k.staged()).named("S")
+        least = maximum(loop.left("q", queries), 1) if causal else 1
+        return keep(found, loop.left("keys", keys), least)
+
+    found = attend(loop, scores, v, scale, dtype, queries)
+    loop.store("out", found.rows.to(dtype))
     if lse:
-        loop.store("lse", (top * scale + log2(weight)) * LN2)
+        loop.store("lse", found.lse)
     loop.batch("K", "V", over=("batch", "heads"))
     loop.batch("Q", "out", *["lse"] * lse, over=("batch", "heads", "group"))
     return loop

@@ -34,7 +34,6 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
-from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.tiles import TileType, merged_sizes
@@ -365,6 +364,7 @@ class Loop(DeclaredArrays, CarriedValues):
             self.until,
             self._spare,
             self._begins,
+            self._span,
         )
 
     def evaluate(
@@ -374,12 +374,12 @@ class Loop(DeclaredArrays, CarriedValues):
 
         Args:
             scalars: Values of scalar arguments by name; those left out have their usual ones.
-            **arrays: The whole input arrays by name; and of outputs whose rows are scattered what
-                they were before, which says their size.
+            **arrays: The whole input arrays by name; and of outputs what they were before, which
+                says sizes that no input does.
         """
         meaning = self.meaning
-        before = {n.name: arrays[n.name] for n in meaning.outputs if n.at and n.name in arrays}
-        inputs = [node.name for node in (*meaning.inputs, *index_nodes(meaning.nodes))]
+        before = {n.name: arrays[n.name] for n in meaning.outputs if n.name in arrays}
+        inputs = [node.name for node in (*meaning.inputs, *meaning.index_arrays)]
         inputs += list(before)
         numbers = [node.name for node in meaning.nodes if node.kind is NodeKind.SCALAR]
         for what, named, known in (("array", arrays, inputs), ("scalar", scalars or {}, numbers)):

@@ -16,28 +16,32 @@ import numpy.typing as npt
 from pipeloom.drive.array_places import UNTOUCHED
 from pipeloom.judge.emulate import LaunchError
 from pipeloom.program.evaluate import stored_times
-from pipeloom.program.index_arrays import index_nodes, per_block
+from pipeloom.program.index_arrays import per_block
 from pipeloom.program.meaning import Meaning
 
 Array = npt.NDArray[Any]
 
 
 def made_up_indices(meaning: Meaning, sizes: Mapping[str, int]) -> dict[str, Array]:
-    """Every row by itself, and of what is chosen the first."""
-    blocks = per_block(meaning.nodes)
-    return {
-        node.name: np.zeros(sizes[node.dims[0]], np.int32)
-        if node.name in blocks
-        else np.arange(sizes[node.dims[0]], dtype=np.int32)
-        for node in index_nodes(meaning.nodes)
-    }
+    """Every row by itself, of what is chosen the first, and lengths from whole to nothing."""
+    blocks, found = per_block(meaning.nodes), {}
+    lengths = "" if meaning.span is None else meaning.span.lengths
+    for node in meaning.index_arrays:
+        count = sizes[node.dims[0]]
+        found[node.name] = np.arange(count, dtype=np.int32)
+        if node.name in blocks:
+            found[node.name] = np.zeros(count, np.int32)
+        elif node.name == lengths:
+            found[node.name] = np.linspace(sizes[meaning.over], 0, count).astype(np.int32)
+    return found
 
 
 def check_stored_once(
     meaning: Meaning, arrays: Mapping[str, Array], sizes: Mapping[str, int]
 ) -> dict[str, Array]:
     """Which elements are stored, by output, where index arrays decide; none twice."""
-    if not index_nodes(meaning.nodes):
+    scattered = any(node.at is not None for node in meaning.outputs)
+    if not scattered and not per_block(meaning.nodes):
         return {}
     found = stored_times(meaning, arrays, sizes)
     for node in meaning.outputs:

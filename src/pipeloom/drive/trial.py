@@ -38,7 +38,6 @@ from pipeloom.machine.dtypes import I32, DType
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
-from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind
 from pipeloom.write import AssembledCode, EmittedKernel, launch_record
@@ -165,7 +164,7 @@ def run_program(
     sizes = meaning.all_sizes(whole_sizes(sizes))
     check_sizes(meaning, sizes)
     given = scalar_values(meaning, scalars or {})
-    inputs = (*meaning.inputs, *index_nodes(meaning.nodes))
+    inputs = (*meaning.inputs, *meaning.index_arrays)
     nodes = (*inputs, *meaning.outputs)
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
     places = {n.name: ArrayPlace.of(n, sizes, extra, (order or {}).get(n.name)) for n in nodes}
@@ -255,7 +254,7 @@ def _given(
     meaning: Meaning, sizes: Mapping[str, int], arrays: Mapping[str, Any]
 ) -> dict[str, Array]:
     """Inputs that are not made up, as their types hold them."""
-    known = {n.name: n for n in (*meaning.inputs, *index_nodes(meaning.nodes))}
+    known = {n.name: n for n in (*meaning.inputs, *meaning.index_arrays)}
     found = {}
     for name, array in arrays.items():
         if name not in known:

@@ -18,12 +18,12 @@ from pipeloom.errors import ConfigError
 from pipeloom.program.index_arrays import (
     check_blocks,
     chosen_indices,
-    index_nodes,
     times_stored,
 )
 from pipeloom.program.index_forms import Places
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.problem_spans import Stretch, stretch_of
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
 Array = NDArray[Any]
@@ -47,7 +47,6 @@ def evaluate(
     sizes = {**(sizes or {}), **array_sizes(meaning, arrays)}
     meaning.check_sizes(sizes)
     _check_outputs(meaning, sizes)
-    trips = -(-sizes.get(meaning.over, 0) // _step(meaning))
     tiles = meaning.tile  # of dimensions that only outputs have, one tile is all there is
     outputs = {
         node.name: np.array(arrays[node.name], np.float32)
@@ -55,14 +54,28 @@ def evaluate(
         else np.zeros([sizes.get(d, tiles.get(d, 1)) for d in node.dims], np.float32)
         for node in meaning.outputs
     }
-    sizes = {**tiles, **sizes}
+    sizes = {**tiles, **dict.fromkeys(meaning.batch, 1), **sizes}
     for index in product(*(range(sizes[d]) for d in meaning.batch)):
         batch = dict(zip(meaning.batch, index, strict=True))
         given = {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.inputs}
-        given |= {n.name: arrays[n.name] for n in index_nodes(meaning.nodes)}
+        given |= {n.name: arrays[n.name] for n in meaning.index_arrays}
         into = {n.name: outputs[n.name][of_batch(n, batch)] for n in meaning.outputs}
-        _evaluate_one(meaning, given, into, sizes, trips, scalars, ops)
+        stretch = _stretch(meaning, batch, sizes, arrays)
+        _evaluate_one(meaning, given, into, sizes, stretch, scalars, ops)
     return outputs
+
+
+def _stretch(
+    meaning: Meaning,
+    problem: Mapping[str, int],
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+) -> Stretch:
+    """What the loop goes along in a problem of the batch."""
+    size, tile = sizes.get(meaning.over, 0), _step(meaning)
+    if meaning.span is None:
+        return Stretch(0, -(-size // tile), size)
+    return stretch_of(meaning.span, tile, size, problem, sizes, arrays)
 
 
 def _check_outputs(meaning: Meaning, sizes: Mapping[str, int]) -> None:
@@ -85,18 +98,20 @@ def _evaluate_one(
     arrays: Mapping[str, Array],
     outputs: Mapping[str, Array],
     sizes: Mapping[str, int],
-    trips: int,
+    stretch: Stretch,
     scalars: Mapping[str, float] | None,
     ops: Vocabulary,
 ) -> None:
+    own = {**sizes, meaning.over: stretch.size}
+    places = range(stretch.first, stretch.first + max(stretch.tiles, 1))
     for block in running_blocks(meaning, sizes, arrays):
-        tiles = {n.name: _tiles(meaning, n, arrays, sizes, block, trips) for n in meaning.inputs}
+        tiles = {n.name: _tiles(meaning, n, arrays, own, block, stretch) for n in meaning.inputs}
         tiles |= {
-            n.name: [place_tile(meaning, n, sizes, block, i) for i in range(max(trips, 1))]
+            n.name: [place_tile(meaning, n, own, block, i) for i in places]
             for n in meaning.nodes
             if n.kind.is_place
         }
-        for name, values in evaluate_block(meaning, tiles, trips, scalars, ops).items():
+        for name, values in evaluate_block(meaning, tiles, stretch.tiles, scalars, ops).items():
             for iteration, value in enumerate(values):
                 node = meaning[name]
                 place = block_slices(meaning, node, block, iteration)
@@ -296,7 +311,7 @@ def aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
 def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]:
     """The size of every dimension, from the input arrays; raises where they disagree."""
     sizes: dict[str, int] = {}
-    for node in (*meaning.inputs, *index_nodes(meaning.nodes)):
+    for node in (*meaning.inputs, *meaning.index_arrays):
         if node.name not in arrays:
             raise ConfigError(
                 f"{meaning.name} needs the array {node.name!r}",
@@ -347,11 +362,14 @@ def _tiles(
     arrays: Mapping[str, Array],
     sizes: Mapping[str, int],
     block: Mapping[str, int],
-    trips: int,
+    stretch: Stretch,
 ) -> list[Array]:
-    count = trips if node.kind is NodeKind.STREAM else 1
     array = arrays[node.name][chosen_indices(node, block, sizes, arrays) or ()]
-    return [padded_tile(meaning, node, array, block, i, arrays) for i in range(count)]
+    if node.kind is not NodeKind.STREAM:
+        return [padded_tile(meaning, node, array, block, 0, arrays)]
+    first, end = stretch.first, None if meaning.span is None else stretch.size
+    places = range(first, first + stretch.tiles)
+    return [padded_tile(meaning, node, array, block, i, arrays, end) for i in places]
 
 
 def padded_tile(
@@ -361,15 +379,20 @@ def padded_tile(
     block: Mapping[str, int],
     iteration: int,
     entries: Mapping[str, Array] | None = None,
+    end: int | None = None,
 ) -> Array:
-    """A tile of ``array``, zero where it lies outside; ``entries`` are index arrays."""
+    """A tile of ``array``, zero where it lies outside, or behind ``end`` along its first dimension;
+    ``entries`` are index arrays."""
     slices = block_slices(meaning, node, block, iteration)
     if node.at is not None:
         own = dict(zip(node.at.dims, array.shape, strict=True))
-        return node.at.gathered(array, _indices(node, slices), own, entries or {})
-    part = array[slices]
-    tile = np.zeros(node.type.shape, np.float32)
-    tile[tuple(slice(0, size) for size in part.shape)] = part
+        tile = node.at.gathered(array, _indices(node, slices), own, entries or {})
+    else:
+        part = array[slices]
+        tile = np.zeros(node.type.shape, np.float32)
+        tile[tuple(slice(0, size) for size in part.shape)] = part
+    if end is not None:
+        tile[max(end - slices[0].start, 0) :] = 0
     return tile
 
 

@@ -16,31 +16,34 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import I32
 from pipeloom.program.index_forms import Places
 from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.problem_spans import ProblemSpan
 from pipeloom.program.tiles import TileType
 
 BLOCKS = "{}_blocks"
 """The dimension of an index array that has an entry for each block along another."""
 
 
-def index_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The index arrays that nodes name, as inputs; raises for one that is named in two ways."""
+def index_nodes(nodes: Iterable[Node], span: ProblemSpan | None = None) -> tuple[Node, ...]:
+    """The index arrays that nodes and a span name, as inputs; raises for one that is named in two
+    ways."""
     found: dict[str, Node] = {}
     nodes = tuple(nodes)
     sizes = {dim: size for node in nodes for dim, size in node.type.sizes.items()}
+    more = [(span.lengths, span.per, 1)] if span is not None and span.lengths else []
     for node in nodes:
         wanted = [(one.index, BLOCKS.format(one.per), 1) for one in node.chosen]
         if node.at is not None:
             wanted += [(e.array, e.dim, sizes.get(e.dim, 1)) for e in node.at.entries]
-        for name, dim, size in wanted:
-            tile = TileType((dim,), (size,), I32)
-            made = Node(name=name, kind=NodeKind.RESIDENT, type=tile, region=Region.BEFORE)
-            if found.setdefault(name, made) != made or any(n.name == name for n in nodes):
-                raise GraphError(
-                    f"{name!r} is an index array with an entry for each of {dim!r}, and something "
-                    "else",
-                    hint="give each index array a name of its own",
-                    field=name,
-                )
+        more += wanted
+    for name, dim, size in more:
+        tile = TileType((dim,), (size,), I32)
+        made = Node(name=name, kind=NodeKind.RESIDENT, type=tile, region=Region.BEFORE)
+        if found.setdefault(name, made) != made or any(n.name == name for n in nodes):
+            raise GraphError(
+                f"{name!r} is an index array with an entry for each of {dim!r}, and something else",
+                hint="give each index array a name of its own",
+                field=name,
+            )
     return tuple(found.values())
 
 

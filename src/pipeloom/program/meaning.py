@@ -23,9 +23,12 @@ from functools import cached_property
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
+from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 from pipeloom.program.idle import adds_up, idles_past, idles_past_end
+from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.placed_streams import check_placed, derived_sizes
+from pipeloom.program.problem_spans import ProblemSpan, check_batch
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
@@ -51,6 +54,8 @@ class Meaning:
     until: str | None = None
     """A dimension of the grid: iterations in which less is left along ``over`` than along it, for
     every element of the block, change nothing (causal attention)."""
+    span: ProblemSpan | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
+    """How far each problem of the batch goes along ``over``, where they differ."""
     _by_name: Mapping[str, Node] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +83,7 @@ class Meaning:
                 f"as much is left of {self.over!r} as of {self.until!r}, and 1 at least",
                 field="until",
             )
-        self._check_batch()
+        check_batch(self)
         if not self.outputs:
             raise GraphError(
                 f"loop {self.name!r} stores nothing",
@@ -88,19 +93,6 @@ class Meaning:
 
     def _ends_early(self, until: str) -> bool:
         return self.ragged and until in self.grid and idles_past(self, until)
-
-    def _check_batch(self) -> None:
-        inside = {dim for node in self.nodes for dim in node.type.dims}
-        for node in self.nodes:
-            outside = node.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.OUTPUT)
-            lacks = node.kind is NodeKind.OUTPUT and node.batch != self.batch
-            wrong = set(node.batch) - set(self.batch) or set(node.batch) & inside
-            if lacks or wrong or (node.batch and not outside):
-                raise GraphError(
-                    f"{node.name!r} has the batch dimensions {node.batch}",
-                    hint="every output has all of them, in one order, inputs some, tiles none",
-                    field=node.name,
-                )
 
     def _check(self, node: Node, seen: set[str]) -> None:
         for name in node.operands:
@@ -272,6 +264,11 @@ class Meaning:
     def inputs(self) -> tuple[Node, ...]:
         """What comes from global memory."""
         return tuple(n for n in self.nodes if n.kind in (NodeKind.STREAM, NodeKind.RESIDENT))
+
+    @cached_property
+    def index_arrays(self) -> tuple[Node, ...]:
+        """Arrays of whole numbers that say where tiles lie, and how far loops go."""
+        return index_nodes(self.nodes, self.span)
 
     @cached_property
     def batch(self) -> tuple[str, ...]:

@@ -203,9 +203,11 @@ def problem_axis(meaning: Meaning) -> int:
 
     Where blocks of one problem have unequal work, problems come first: workgroups start in the
     order of x and are dealt to XCDs in turn, so the longest blocks of all problems start first, and
-    every XCD has as many of each length.
+    every XCD has as many of each length. So do problems that differ in length, or share a loop:
+    there are many of them, and along x there may be.
     """
-    return 0 if meaning.until is not None else len(meaning.grid)
+    first = meaning.until is not None or meaning.span is not None
+    return 0 if first else len(meaning.grid)
 
 
 def check_dimensions(meaning: Meaning, sizes: Mapping[str, int]) -> None:

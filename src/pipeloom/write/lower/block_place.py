@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pipeloom.machine.dispatch import DIVISIBLE, TileOrder
 from pipeloom.program import Meaning
 from pipeloom.program.index_arrays import per_block
+from pipeloom.program.problem_spans import ProblemSpan
 from pipeloom.write.addresses import quotient
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
@@ -175,6 +176,8 @@ class WorkgroupPlace:
         """Which problem of the meaning's batch this is, and where its block ends."""
         if self.meaning.batch:
             self._batch_indices(code, number)
+        if self.meaning.span is not None:
+            self._find_span(code, self.meaning.span)
         if self.meaning.until is not None:
             self._find_end(code, self.meaning.until)
 
@@ -191,6 +194,38 @@ class WorkgroupPlace:
             code("s_mul_i32", scratch, rest, size)
             code("s_sub_u32", index, index, scratch)
 
+    def _find_span(self, code: Code, span: ProblemSpan) -> None:
+        """Which part of the loop's dimension this problem goes along.
+
+        The size along it becomes what there is from that part on: what is left follows.
+        """
+        frame, over = self.frame, self.meaning.over
+        size, scratch, wide = frame[f"size {over}"], frame["scratch"], frame["wide scratch"]
+        code.comment(f"how many {over} this problem has")
+        if span.lengths:
+            code("s_lshl_b32", scratch, frame[f"index {span.per}"], 2)
+            pointer = frame[f"buffer {span.lengths}"]
+            code("s_add_u32", wide.part(0), pointer.part(0), scratch)
+            code("s_addc_u32", wide.part(1), pointer.part(1), 0)
+            code("s_load_dword", scratch, wide, 0)
+            code.wait(lgkm=0)
+            code("s_max_i32", scratch, scratch, 0)
+            code("s_min_i32", size, scratch, size)
+        if not span.shares:
+            return
+        start, reach, tile = frame["slice start"], frame["reach"], self.tiles[over]
+        # Whole tiles, shared by rounding up: the last problems have fewer, or none.
+        code("s_add_u32", reach, size, tile - 1)
+        quotient(code, reach, reach, tile)
+        code("s_add_u32", reach, reach, frame[f"size {span.shares}"])
+        code("s_sub_u32", reach, reach, 1)
+        self.divide(code, reach, reach, frame[f"size {span.shares}"])
+        code("s_mul_i32", reach, reach, tile)
+        code("s_mul_i32", start, reach, frame[f"index {span.shares}"])
+        code("s_min_u32", start, start, size)
+        code("s_sub_u32", size, size, start)
+        code("s_min_u32", reach, reach, size)
+
     def _find_end(self, code: Code, until: str) -> None:
         """Where less is left along ``over`` than behind the block's last element of ``until``."""
         frame, scratch = self.frame, self.frame["scratch"]
@@ -199,6 +234,8 @@ class WorkgroupPlace:
         code("s_max_i32", scratch, scratch, 0)
         code("s_sub_i32", scratch, frame[f"size {self.meaning.over}"], scratch)
         code("s_max_i32", frame["end"], scratch, 0)
+        if self.memory.begins_later:
+            code("s_min_u32", frame["end"], frame["end"], frame["reach"])
 
     def divide(self, code: Code, result: Register, value: Register, divisor: Register) -> None:
         """``result = value // divisor``, of numbers below 2^21.

@@ -284,6 +284,13 @@ class Clock:
         code("s_sub_i32", result, self._frame[f"size {self.over}"], self._frame["at 1"])
         if iteration:
             code("s_sub_i32", result, result, iteration * self.tile)
+        if self._memory.begins_later:
+            # Behind a share's last tile the arrays go on, but nothing is left for it.
+            scratch = self._frame["scratch"]
+            code("s_sub_i32", scratch, self._frame["reach"], self._frame["at 1"])
+            code("s_sub_i32", scratch, scratch, iteration * self.tile)
+            code("s_cmp_lt_i32", 0, scratch)
+            code("s_cselect_b32", result, result, scratch)
         return result
 
     def _ahead_of(

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeloom.program import Meaning, Node, NodeKind
-from pipeloom.program.index_arrays import index_nodes
 from pipeloom.write.faults import EmitError
 from pipeloom.write.placing import Placing
 from pipeloom.write.text import Argument
@@ -83,7 +82,7 @@ class Array:
 def arrays_of(meaning: Meaning) -> dict[str, Array]:
     """Every input and output; raises ``EmitError`` for a type that has no bytes of its own."""
     found = {}
-    for node in (*meaning.inputs, *index_nodes(meaning.nodes), *meaning.outputs):
+    for node in (*meaning.inputs, *meaning.index_arrays, *meaning.outputs):
         dtype = node.type.dtype
         kind, dims = node.kind, node.type.dims
         whole = dtype.bits in (8, 16, 32) and dtype.covers == 1
@@ -108,7 +107,7 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
 
 def dimensions(meaning: Meaning) -> tuple[str, ...]:
     """Every dimension of an input or output, in order of appearance."""
-    nodes = (*meaning.inputs, *index_nodes(meaning.nodes), *meaning.outputs)
+    nodes = (*meaning.inputs, *meaning.index_arrays, *meaning.outputs)
     placed = (dim for node in nodes if node.at for dim in node.array_dims)
     chosen = (one.dim for node in nodes for one in node.chosen)
     tiles = (dim for node in nodes for dim in node.type.dims)

@@ -100,9 +100,9 @@ class Memory:
             frame.scalar(BATCHES)
             for name in self.arrays:
                 frame.scalar(f"batch stride {name}", 2, 2)
-        if placing.slices > 1:
+        if self.begins_later:
             frame.scalar("slice start")
-        if placing.slices > 1 or placing.ragged:
+        if self.begins_later or placing.ragged:
             frame.scalar("reach")
         if placing.ragged:
             frame.scalar("pad")
@@ -122,11 +122,17 @@ class Memory:
         return ARGUMENT_POINTER + self.ids
 
     @property
+    def begins_later(self) -> bool:
+        """Whether a workgroup's part of the loop may begin behind the arrays' first element."""
+        span = self.meaning.span
+        return self.placing.slices > 1 or (span is not None and bool(span.shares))
+
+    @property
     def reach(self) -> str:
         """The scalar that says how far the loop goes, in elements."""
         if self.meaning.until is not None:
             return "end"
-        moved = self.placing.slices > 1 or self.placing.ragged
+        moved = self.begins_later or self.placing.ragged
         return "reach" if moved else f"size {self.meaning.over}"
 
     # --- setup ------------------------------------------------------------------------------------
@@ -164,7 +170,8 @@ class Memory:
 
     def describe(self, code: Code) -> None:
         """A descriptor for every array, but for those that only the scalar unit reads."""
-        scalar = per_block(self.meaning.nodes)
+        span = self.meaning.span
+        scalar = {*per_block(self.meaning.nodes), *([span.lengths] if span else [])}
         for array in self.arrays.values():
             if array.name not in scalar:
                 self._describe(code, array)
@@ -287,7 +294,7 @@ class Memory:
             code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
         if array.over not in array.dims or array.is_output:
             return
-        if placing.slices > 1:
+        if self.begins_later:
             start = self.counted(code, frame["slice start"], array.over_stride)
             advance_base(code, buffer, *start, wide)
         if placing.ragged:

@@ -1,0 +1,142 @@
+"""How far the loop goes in each problem of a batch: sequences have lengths, and may be shared out.
+
+    lengths   an i32 array says how many elements along the loop's dimension a sequence has; those
+              behind them read as zero, and are masked like what lies past the end of an array
+    shares    problems along one dimension of the batch share the tiles of a loop: each has as many
+              as the others, the last ones fewer or none
+
+Both change how many iterations a workgroup has, and where its first tile lies, and nothing else: a
+proof holds for any number of iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pipeloom.errors import GraphError
+from pipeloom.program.idle import ends_with_block
+from pipeloom.program.nodes import NodeKind, Region
+
+if TYPE_CHECKING:
+    from pipeloom.program.meaning import Meaning
+
+LEAST_SHARED = 16
+"""Elements of a tile that is shared out: tiles are counted, and divided, below 2^21."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSpan:
+    """Which part of the loop's dimension each problem of a batch goes along."""
+
+    lengths: str = ""
+    """The index array, of i32, with an entry for each index of ``per``: how many elements that
+    problem has. What is below 0 counts as 0, and no problem has more than the arrays."""
+    per: str = ""
+    """The dimension of the batch whose problems differ in length."""
+    shares: str = ""
+    """The dimension of the batch whose problems share the tiles of one loop."""
+
+
+class Stretch(NamedTuple):
+    """What one problem goes along, in tiles and elements."""
+
+    first: int
+    """Its first tile."""
+    tiles: int
+    """How many it has."""
+    size: int
+    """Elements that the loop's dimension has for it, from the arrays' first one on."""
+
+
+def stretch_of(
+    span: ProblemSpan,
+    tile: int,
+    size: int,
+    problem: Mapping[str, int],
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Any],
+) -> Stretch:
+    """What a problem goes along.
+
+    Args:
+        span: What the declaration says of it.
+        tile: Elements of an iteration.
+        size: Elements that the arrays have along the loop's dimension.
+        problem: The problem's index by dimension of the batch.
+        sizes: The size of each dimension.
+        arrays: Whole index arrays by name.
+    """
+    if span.lengths:
+        length = int(np.asarray(arrays[span.lengths])[problem[span.per]])
+        size = min(max(length, 0), size)
+    tiles = -(-size // tile)
+    if not span.shares:
+        return Stretch(0, tiles, size)
+    each = -(-tiles // max(sizes[span.shares], 1))
+    first = min(problem[span.shares] * each, tiles)
+    return Stretch(first, min(each, tiles - first), size)
+
+
+def check_batch(meaning: Meaning) -> None:
+    """Raise where inputs and outputs disagree on the batch, or problems cannot differ as said."""
+    inside = {dim for node in meaning.nodes for dim in node.type.dims}
+    for node in meaning.nodes:
+        outside = node.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.OUTPUT)
+        lacks = node.kind is NodeKind.OUTPUT and node.batch != meaning.batch
+        wrong = set(node.batch) - set(meaning.batch) or set(node.batch) & inside
+        if lacks or wrong or (node.batch and not outside):
+            raise GraphError(
+                f"{node.name!r} has the batch dimensions {node.batch}",
+                hint="every output has all of them, in one order, inputs some, tiles none",
+                field=node.name,
+            )
+    if meaning.span is not None:
+        _check_span(meaning, meaning.span)
+
+
+def _check_span(meaning: Meaning, span: ProblemSpan) -> None:
+    loop, over = f"loop {meaning.name!r}", meaning.over
+    for what, dim in (("has lengths per", span.per), ("is shared out along", span.shares)):
+        if dim and dim not in meaning.batch:
+            raise GraphError(
+                f"{loop} {what} {dim!r}, which is no dimension of its batch",
+                hint=f"loop.batch(..., over=({dim!r}, ...)) for every output",
+                field=dim,
+            )
+    if not meaning.ragged or any(node.region is Region.LOOP for node in meaning.outputs):
+        raise GraphError(
+            f"{loop}: problems differ in how far they go along {over!r}, and what lies behind the "
+            "end of one would count",
+            hint=f"mask it, pl.keep(x, loop.left({over!r})), and store after the loop",
+            field=over,
+        )
+    for node in meaning.inputs:
+        stream = node.kind is NodeKind.STREAM
+        if stream and (node.type.dims[0] != over or not ends_with_block(meaning, node)):
+            raise GraphError(
+                f"{loop}: {node.name!r} is {node.type}, and problems end at different places "
+                f"along {over!r}",
+                hint=f"let {over!r} be its first dimension",
+                field=node.name,
+            )
+        if node.kind is NodeKind.RESIDENT and over in node.type.dims:
+            raise GraphError(
+                f"{loop}: {node.name!r} is {node.type}, the same whatever a problem goes along",
+                hint=f"declare a stream along {over!r}",
+                field=node.name,
+            )
+    if span.shares and (meaning.tile[over] < LEAST_SHARED or _asks_size(meaning)):
+        raise GraphError(
+            f"{loop} is shared out, and takes {meaning.tile[over]} of {over!r} at a time"
+            + (f" and asks how many there are of {over!r}" if _asks_size(meaning) else ""),
+            hint=f"take {LEAST_SHARED} or more, and look at what is left only",
+            field=over,
+        )
+
+
+def _asks_size(meaning: Meaning) -> bool:
+    return any(node.along == meaning.over for node in meaning.nodes)

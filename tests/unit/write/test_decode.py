@@ -1,0 +1,171 @@
+"""Decode attention: lengths from an array, splits, several new tokens; in the emulator against
+attention in double precision."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeloom.declare import Loop, keep
+from pipeloom.declare.kernels import decode_attention, decode_reduce
+from pipeloom.device.contracts import KernelContract
+from pipeloom.device.tensors import view_of
+from pipeloom.drive.pipeline import pipeline
+from pipeloom.drive.trial import Data, Launchable, run_program
+from pipeloom.errors import GraphError
+from pipeloom.plain import from_plain, to_plain
+from pipeloom.program import Meaning
+from pipeloom.write import assemble, emit_program, launch_record
+
+pytestmark = pytest.mark.usefixtures("short_search")
+Array = np.ndarray[Any, Any]
+DEPTH, TILE = 32, 32
+
+
+@cache
+def built(group: int | None = None) -> Launchable:
+    loop = decode_attention(16, TILE, DEPTH, group=group)
+    emitted = emit_program(pipeline(loop, "gfx950", 1))
+    return Launchable.load(emitted, assemble(emitted))
+
+
+def attention(q: Array, k: Array, v: Array, seen: Array) -> Array:
+    """Row by row, in double precision; a row that sees nothing is 0."""
+    found = np.zeros((len(q), v.shape[1]))
+    for row, (query, count) in enumerate(zip(q, seen, strict=True)):
+        if count > 0:
+            scores = k[:count] @ query.astype(np.float64) * DEPTH**-0.5
+            weights = np.exp(scores - scores.max())
+            found[row] = weights / weights.sum() @ v[:count]
+    return found
+
+
+def joined(out: Array, lse: Array) -> Array:
+    """What the splits say together, [splits, q, v] and [splits, q]."""
+    with np.errstate(invalid="ignore"):
+        factors = np.nan_to_num(np.exp(lse - lse.max(0)))
+    whole = np.maximum(factors.sum(0), 1e-30)
+    return np.asarray((out * factors[..., None]).sum(0) / whole[..., None])
+
+
+@pytest.mark.parametrize(("group", "splits"), [(None, 1), (None, 3), (3, 2)])
+def test_sequences_of_any_length(group: int | None, splits: int) -> None:
+    """No key, one, some, all that there are, or too many; NaN behind the end of each."""
+    kernel, rng = built(group), np.random.default_rng(splits)
+    keys, rows, heads = 90, 6, 2
+    lengths = np.array([0, 1, 49, keys, keys + 5, -3])
+    sizes = {"batch": 6, "heads": heads, "splits": splits, "q": rows, "keys": keys}
+    sizes |= {"d": DEPTH, "v": DEPTH}
+    k, v = rng.standard_normal((2, 6, heads, keys, DEPTH)).astype(np.float32)
+    behind = np.arange(keys) >= lengths[:, None]
+    k[np.where(behind)[0], :, np.where(behind)[1]] = np.nan
+    v[np.where(behind)[0], :, np.where(behind)[1]] = np.nan
+    q = rng.standard_normal((6, heads, rows, DEPTH)).astype(np.float32)
+    arrays = {"lengths": lengths, "Q": q, "K": k, "V": v}
+    data = Data.NORMAL
+    trial = run_program(kernel.emitted, kernel, sizes=sizes, arrays=arrays, data=data)
+    assert trial.ok, trial.summary()
+    out, lse = trial.outputs["out"], trial.outputs["lse"]
+    tokens = rows // (group or rows)
+    for b, length in enumerate(np.clip(lengths, 0, keys)):
+        token = np.arange(rows) // (group or rows)
+        seen = length - (tokens - 1 - token)
+        for h in range(heads):
+            meant = attention(q[b, h], np.nan_to_num(k[b, h]), np.nan_to_num(v[b, h]), seen)
+            got = joined(out[b, h].astype(np.float64), lse[b, h].astype(np.float64))
+            assert np.abs(got - meant).max() < 0.02
+            empty = np.isneginf(lse[b, h])
+            assert (out[b, h][empty] == 0).all()
+            assert empty.all() == (length == 0)
+
+
+def test_a_workgroup_runs_its_own_share() -> None:
+    """Instructions go with the keys of a sequence, not with the longest one."""
+    kernel = built()
+    sizes = {"batch": 1, "heads": 1, "splits": 1, "q": 4, "keys": 16 * TILE, "d": DEPTH, "v": DEPTH}
+
+    def executed(length: int, splits: int) -> int:
+        trial = run_program(
+            kernel.emitted,
+            kernel,
+            sizes=sizes | {"splits": splits},
+            arrays={"lengths": np.array([length])},
+            data=Data.NORMAL,
+        )
+        assert trial.ok, trial.summary()
+        return trial.executed
+
+    short, long = executed(TILE, 1), executed(16 * TILE, 1)
+    assert long > 2 * short
+    assert executed(TILE, 4) < 5 * short
+
+
+def test_splits_are_put_together() -> None:
+    """In their order, also where some or all of them have no key."""
+    emitted = emit_program(pipeline(decode_reduce(16, 32, "f32"), "gfx950", 1))
+    kernel = Launchable.load(emitted, assemble(emitted))
+    rng = np.random.default_rng(3)
+    for splits, rows in ((1, 5), (4, 19)):
+        lse = rng.standard_normal((splits, rows)).astype(np.float32) * 30
+        lse[rng.random(lse.shape) < 0.3] = -np.inf
+        lse[:, 2] = -np.inf
+        parts = rng.standard_normal((splits, rows, 32)).astype(np.float32)
+        parts[np.isneginf(lse)] = 0
+        sizes = {"splits": splits, "r": rows, "v": 32}
+        trial = run_program(emitted, kernel, sizes=sizes, arrays={"O": parts, "L": lse})
+        assert not trial.findings
+        assert not trial.spoilt
+        meant = joined(parts.astype(np.float64), lse.astype(np.float64))
+        np.testing.assert_allclose(trial.outputs["out"], meant, atol=1e-5)
+
+
+def test_a_record_says_how_to_launch_it() -> None:
+    """Lengths are an array, splits come from the outputs, and problems go along x, where a launch
+    may have millions."""
+    kernel = built()
+    contract = KernelContract.of(launch_record(kernel.emitted))
+    arrays: dict[str, Any] = {
+        "Q": np.zeros((3, 2, 4, DEPTH), np.uint16),
+        "K": np.zeros((3, 2, 50, DEPTH), np.uint16),
+        "V": np.zeros((3, 2, 50, DEPTH), np.uint16),
+        "lengths": np.zeros(3, np.int32),
+        "out": np.zeros((3, 2, 7, 4, DEPTH), np.float32),
+        "lse": np.zeros((3, 2, 7, 4), np.float32),
+    }
+    laid = contract.laid({name: view_of(array, name) for name, array in arrays.items()})
+    sizes, batches = contract.sizes(laid)
+    contract.check(sizes, laid, batches)
+    assert contract.grid(sizes) == (3 * 2 * 7, 1, 1)
+
+
+def test_a_span_is_part_of_the_meaning() -> None:
+    meaning = decode_attention(16, TILE, DEPTH).meaning
+    assert from_plain(Meaning, to_plain(meaning)) == meaning
+
+
+def shared(tile: int = 16, **how: Any) -> Loop:
+    loop = Loop("shared", over="k")
+    x = loop.stream("X", "f32", k=tile, n=64)
+    found = keep(x, loop.left("k", tile), 1)
+    most = loop.carry("most", "f32", start=-1e30, n=64)
+    most.becomes(loop.apply("max", most, found.max("k")))
+    if how.get("size"):
+        most = most * loop.size("k")
+    loop.store("out", most)
+    loop.batch("out", over=("part",))
+    loop.share(how.get("along", "part"))
+    return loop
+
+
+def test_what_cannot_be_shared_is_refused() -> None:
+    assert shared().meaning.ragged
+    for how, said in (
+        ({"along": "parts"}, "no dimension of its batch"),
+        ({"tile": 8}, "takes 8 of 'k' at a time"),
+        ({"size": True}, "asks how many there are"),
+    ):
+        with pytest.raises(GraphError, match=said):
+            _ = shared(**how).meaning
