@@ -36,7 +36,8 @@ from pipeloom.device.tensors import TORCH_TYPES
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.drive.on_gpu import OnGpu
-from pipeloom.drive.trial import Array, Data, Runner, Trial, run_program
+from pipeloom.drive.runners import Launched, Runner
+from pipeloom.drive.trial import Array, Data, Trial, run_program
 from pipeloom.write import assemble, launch_record
 from tests.standin.build import StandIn
 
@@ -67,7 +68,7 @@ def mixed(device: int, image: KernelImage, draw: Draw) -> Runner:
     """What launches it, with tensors of PyTorch for some of the arrays, in the same memory."""
     runner, rules = OnGpu(device).runner(image), operand_rules(image.record)
 
-    def run(arrays: Mapping[str, Array], scalars: Mapping[str, Any]) -> int:
+    def run(arrays: Mapping[str, Array], scalars: Mapping[str, Any]) -> Launched:
         taken = {name: arrays[name] for name in rules if name in arrays}
         some = {n: draw.choice(_forms(one, rules[n].dtype)) for n, one in taken.items()}
         TENSORS.update("NumPy" if isinstance(one, np.ndarray) else "torch" for one in some.values())

@@ -53,6 +53,8 @@ class LaunchPlan:
 
     steps: tuple[LaunchStep, ...]
     workspace_bytes: int
+    parts: tuple[tuple[int, int], ...]
+    """What lies in the workspace, copies of operands and sums: where each begins, and its bytes."""
     sizes: Mapping[str, int]
 
 
@@ -124,7 +126,7 @@ def planned(
         maker.parts(record, main, given)
         last = KernelContract.of(then)
         maker.add(last, {name: laid[name] for name in last.arrays if name in laid}, then)
-    return LaunchPlan(tuple(maker.steps), maker.end, sizes)
+    return LaunchPlan(tuple(maker.steps), maker.end, tuple(maker.reserved), sizes)
 
 
 def _check_timing(contract: KernelContract, view: TensorView, grid: tuple[int, int, int]) -> None:
@@ -145,7 +147,7 @@ def _fixed_plan(record: Mapping[str, Any], views: Mapping[str, TensorView]) -> L
     (gx, gy, gz), (bx, by, bz) = record["grid"], record["block"]
     lds, name = int(record["dynamic_lds"]), str(record["kernel"])
     step = LaunchStep(name, (gx, gy, gz), (bx, by, bz), lds, arguments, pointers)
-    return LaunchPlan((step,), 0, {})
+    return LaunchPlan((step,), 0, (), {})
 
 
 class _Steps:
@@ -155,6 +157,7 @@ class _Steps:
         self.sizes, self.batches, self.scalars = dict(sizes), batches, scalars
         self.steps: list[LaunchStep] = []
         self.packed: dict[str, Pointer] = {}
+        self.reserved: list[tuple[int, int]] = []
         self.end = 0
         self._parts = 0
 
@@ -169,6 +172,7 @@ class _Steps:
     def reserve(self, size: int) -> int:
         """So many bytes of the workspace: where they begin."""
         at = self.end
+        self.reserved.append((at, size))
         self.end += -(-size // APART) * APART
         return at
 

@@ -215,17 +215,8 @@ class Packing:
         """Bytes of what it copies."""
         return max(self.bits // 8, 1)
 
-    def place(self, rows: int, columns: int, k: int) -> tuple[int, int, int]:
-        """Rows of P, their length, and where in it ``k`` zeros and elements along K begin."""
-        shared = 8 * self.unit // self.bits
-        reach = self.kernel.launch.reach(columns // shared if self.along else rows)
-        if self.along:
-            return rows, reach * shared, reach * shared - k
-        pitch = -(-columns // LINE) * LINE
-        return reach, pitch, (reach - k) * pitch
-
     def record(self, rows: str, columns: str, k: str) -> dict[str, Any]:
-        """How to launch it for a matrix of such sizes: ``place`` as expressions.
+        """How to launch it for a matrix of such sizes, with ``k`` zeros and elements along K.
 
         Sizes, leading dimensions and strides are in elements of the kernel (``unit`` bytes), so is
         ``begin``: where in P the product's operand begins.
@@ -277,21 +268,6 @@ class Gemm:
         """Rows and columns of A or B as it lies in memory."""
         sizes, (rows, columns) = {"m": m, "n": n, "k": k}, stored_dims(self.spec.layout)[operand]
         return sizes[rows], sizes[columns]
-
-    def taken(self, k: int) -> int:
-        """What a product is told of K where its operands are packed: whole loads."""
-        multiple = self.kernel.launch.multiples.get("k", 1)
-        return -(-k // multiple) * multiple
-
-    def workspace(self, m: int, n: int, k: int, batches: int = 1) -> dict[str, int]:
-        """Bytes by what they are for: packed A and B, and the sums of slices, P."""
-        found = {}
-        for name, packing in self.before.items():
-            rows, pitch, _ = packing.place(*self.shape(name, m, n, k), self.taken(k))
-            found[name] = batches * rows * pitch * self.spec.element.bits // 8
-        if self.then is not None:
-            found["P"] = 4 * self.spec.splits * batches * m * n
-        return found
 
     def contract(self) -> dict[str, Any]:
         """All that a caller must know, as plain data."""

@@ -19,22 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.drive.array_places import UNTOUCHED, storage
-from pipeloom.drive.gemm import Gemm, Packing
-from pipeloom.drive.trial import (
-    Data,
-    Launchable,
-    Runner,
-    Trial,
-    allowed_error,
-    compared,
-    made_up,
-)
-from pipeloom.judge.emulate import Defect, Timing, run_kernel
+from pipeloom.drive.gemm import Gemm
+from pipeloom.drive.runners import InEmulator, Runner
+from pipeloom.drive.trial import Data, Launchable, Trial, allowed_error, compared, made_up
+from pipeloom.judge.emulate import Timing
 from pipeloom.machine.dtypes import DType
 from pipeloom.program.evaluate import evaluate
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node
-from pipeloom.write import EmittedKernel, assemble
+from pipeloom.write import assemble
 
 Array = npt.NDArray[Any]
 GUARD = 64
@@ -75,6 +68,13 @@ class ReadyGemm:
     def of(cls, made: Gemm) -> ReadyGemm:
         """Assembled and loaded."""
         return cls(made, {k.name: Launchable.load(k, assemble(k)) for k in made.kernels})
+
+    def runner(
+        self, seed: int, timing: Timing, check_races: bool, excess: tuple[int, int, int]
+    ) -> Runner:
+        """What launches them in the emulator, as their contract says."""
+        kernels = {name: (one.kernel, one.line_map) for name, one in self.kernels.items()}
+        return InEmulator(self.made.contract(), kernels, seed, timing, check_races, excess)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def run_gemm(
     check_races: bool = True,
     runner: Runner | None = None,
 ) -> Trial:
-    """Run once and compare; raises ``EmitError`` for a call that the kernel does not allow."""
+    """Run once and compare; raises ``DeviceError`` for a call that the kernel does not allow."""
     spec, p = ready.made.spec, call
     meaning = replace(spec, splits=1).loop().meaning
     given = _given(meaning, p)
@@ -148,20 +148,14 @@ def run_gemm(
         c.codes[c.places()] = _codes(out, before)
     guard = np.full(GUARD * c.codes.itemsize, UNTOUCHED, np.uint8).view(c.codes.dtype)
     whole = np.concatenate([c.codes, guard])
-    run = _Launches(ready, p, timing, check_races)
-    if runner is None:
-        run.product(arrays, vectors, c, whole)
-    else:
-        arrays |= {name: replace(c, codes=whole) for name in ("C", "out")}
-        shown = {name: matrix.shown(meaning, name) for name, matrix in arrays.items()}
-        shown |= {name: v if p.batches > 1 else v[0] for name, v in vectors.items()}
-        run.spoilt = runner(shown, {"alpha": p.alpha, "beta": p.beta})
+    arrays |= {name: replace(c, codes=whole) for name in ("C", "out")}
+    shown = {name: matrix.shown(meaning, name) for name, matrix in arrays.items()}
+    shown |= {name: v if p.batches > 1 else v[0] for name, v in vectors.items()}
+    scalars = {"alpha": p.alpha, "beta": p.beta}
+    runner = runner or ready.runner(p.seed, timing, check_races, p.excess)
+    launched = runner(shown, scalars)
     expected = [
-        evaluate(
-            meaning,
-            {name: one[batch] for name, one in given.items()},
-            {"alpha": p.alpha, "beta": p.beta},
-        )["out"]
+        evaluate(meaning, {name: one[batch] for name, one in given.items()}, scalars)["out"]
         for batch in range(p.batches)
     ]
     places = c.places()
@@ -172,10 +166,9 @@ def run_gemm(
     untouched = np.ones(len(whole), np.bool_)
     untouched[places] = False
     left = np.ascontiguousarray(whole[untouched]).view(np.uint8)
-    spoilt = int((left != UNTOUCHED).sum()) + run.spoilt
+    spoilt = int((left != UNTOUCHED).sum()) + launched.spoilt
     sizes = {**p.sizes, "batches": p.batches}
-    findings = tuple(run.findings)
-    return Trial(sizes, p.seed, findings, {"C": wrong}, worst, spoilt, run.executed)
+    return Trial(sizes, p.seed, launched.findings, {"C": wrong}, worst, spoilt, launched.executed)
 
 
 def _given(meaning: Meaning, p: GemmCall) -> dict[str, Array]:
@@ -194,97 +187,6 @@ def _apart(name: str, p: GemmCall) -> tuple[int, int]:
     if name in ("A", "B"):
         return p.spare["AB".index(name)], p.gap["AB".index(name)]
     return p.seed % 3, p.seed % 5
-
-
-class _Launches:
-    """The launches of one problem, one after the other."""
-
-    def __init__(
-        self, ready: ReadyGemm, problem: GemmCall, timing: Timing, check_races: bool
-    ) -> None:
-        self._ready, self._problem, self._timing = ready, problem, timing
-        self._check_races = check_races
-        self.findings: list[Defect] = []
-        self.executed = self.spoilt = 0
-
-    def product(
-        self, arrays: dict[str, _Matrix], vectors: Mapping[str, Array], c: _Matrix, whole: Array
-    ) -> None:
-        """Every kernel of the product: copies, slices, their sum."""
-        made, spec, p = self._ready.made, self._ready.made.spec, self._problem
-        arrays |= {"C": c, "out": c}
-        arrays |= {name: self.pack(packing, arrays[name]) for name, packing in made.before.items()}
-        pitches = {name: matrix.pitch for name, matrix in arrays.items()}
-        sums = np.zeros(0, np.float32)
-        if made.then is not None:
-            sums = np.full(max(p.m * p.n * p.batches * spec.splits, 1), np.nan, np.float32)
-            plain = _Matrix(sums, p.m, p.n, p.n, p.m * p.n, p.batches)
-            arrays |= {"out": plain, "P": replace(plain, stride=p.m * p.n * spec.splits)}
-            pitches |= {"out": p.n, "P": p.n}
-        told = {**p.sizes, "k": made.taken(p.k) if made.before else p.k}
-        made.kernel.launch.check(told, pitches)
-        buffers = {name: matrix.codes for name, matrix in arrays.items()} | {
-            "C": whole,
-            "out": whole,
-        }
-        if spec.element.bits < 8:
-            buffers |= {name: _in_bytes(buffers[name]) for name in "AB"}
-        scalars = {"alpha": p.alpha, "beta": p.beta}
-        values: dict[str, Any] = {**buffers, **told, **vectors, "batches": p.batches}
-        values |= {f"bs_{name}": vector.shape[1] for name, vector in vectors.items()}
-        values |= {name: np.float32(value) for name, value in scalars.items()}
-        values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
-        values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
-        if made.then is not None:
-            values["out"] = sums
-        self.launch(made.kernel, p.sizes, values)
-        if made.then is not None:
-            sizes = {"m": p.m, "n": p.n, "s": spec.splits}
-            made.then.launch.check(sizes, {**pitches, "out": c.pitch})
-            values |= {"P": sums, "out": whole, "ld_out": c.pitch, "bs_out": c.stride, **sizes}
-            self.launch(made.then, sizes, values)
-
-    def launch(
-        self, kernel: EmittedKernel, sizes: Mapping[str, int], values: Mapping[str, Any]
-    ) -> None:
-        """One kernel; a grid of nothing is no launch."""
-        ready, problem = self._ready.kernels[kernel.name], self._problem
-        counts = kernel.launch.grid(sizes, problem.batches)
-        grid = tuple(n + more for n, more in zip(counts, problem.excess, strict=True))
-        if 0 in grid:
-            return
-        result = run_kernel(
-            ready.kernel,
-            grid=grid,
-            block=kernel.block,
-            args=[values[argument.name] for argument in kernel.arguments],
-            seed=problem.seed,
-            timing=self._timing,
-            line_map=ready.line_map,
-            check_races=self._check_races,
-        )
-        self.findings += result.findings
-        self.executed += result.executed
-
-    def pack(self, packing: Packing, operand: _Matrix) -> _Matrix:
-        """The operand in aligned rows, with what lies before it."""
-        k = self._ready.made.taken(self._problem.k)
-        rows, pitch, skipped = packing.place(operand.rows, operand.columns, k)
-        shared = 8 * packing.unit // packing.bits
-        batches, kind = operand.batches, operand.codes.dtype.type
-        whole = _Matrix.blank(0xFF, kind, (batches, rows, pitch // shared), 0, 0)
-        sizes = {"r": operand.rows, "c": operand.columns // shared}
-        before, after = operand.pitch // shared, pitch // shared
-        packing.kernel.launch.check(sizes, {"X": before, "P": after})
-        codes = operand.codes if shared == 1 else _in_bytes(operand.codes)
-        values = {"X": codes, "ld_X": before, "bs_X": operand.stride // shared}
-        values |= {"P": whole.codes, "ld_P": after, "bs_P": whole.stride, "batches": batches}
-        self.launch(packing.kernel, sizes, {**values, **sizes})
-        kept = whole.codes[skipped // shared :]
-        kept = kept if len(kept) else whole.codes
-        if shared > 1:  # codes again, as an operand that was not copied has them
-            kept = np.stack([kept & 15, kept >> 4], axis=1).reshape(-1)
-        return replace(whole, codes=kept, pitch=pitch, stride=whole.stride * shared)
 
 
 def _laid(node: Node, values: Array, spare: int, gap: int) -> _Matrix:

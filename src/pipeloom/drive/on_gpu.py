@@ -16,7 +16,7 @@ from pipeloom.device.hip import DeviceInfo, Hip
 from pipeloom.device.host_arrays import launch_copied
 from pipeloom.device.images import KernelImage
 from pipeloom.device.prepared_kernel import PreparedKernel
-from pipeloom.drive.trial import Array, Runner
+from pipeloom.drive.runners import Array, Launched, Runner
 
 GUARD = 1 << 16
 """Bytes of known content before and behind every array of a trial."""
@@ -48,11 +48,12 @@ class OnGpu:
         image.require_proved(self.unproved)
         kernel = PreparedKernel(Hip.open(), self.device, image)
 
-        def run(arrays: Mapping[str, Array], scalars: Mapping[str, Any]) -> int:
+        def run(arrays: Mapping[str, Array], scalars: Mapping[str, Any]) -> Launched:
             given = {name: array for name, array in arrays.items() if name in kernel.rules}
             numbers = {name: value for name, value in scalars.items() if name in kernel.scalars}
             try:
-                return sum(launch_copied(kernel, {**given, **numbers}, guard=GUARD).values())
+                spoilt = launch_copied(kernel, {**given, **numbers}, guard=GUARD)
+                return Launched(sum(spoilt.values()))
             finally:
                 kernel.close()
 

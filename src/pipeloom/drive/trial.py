@@ -11,28 +11,26 @@ NaN, that it must not use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
 from numbers import Real
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeloom.checks import nearest, plain_int
-from pipeloom.device.contracts import KernelContract
-from pipeloom.device.tensors import view_of
 from pipeloom.drive.array_places import UNTOUCHED, ArrayPlace
 from pipeloom.drive.index_trials import check_stored_once, made_up_indices, overwritten
+from pipeloom.drive.runners import InEmulator, Launched, Runner
 from pipeloom.judge.emulate import (
     CodeKernel,
     Defect,
     LaunchError,
     Timing,
     load_code_object,
-    run_kernel,
 )
 from pipeloom.machine.dtypes import I32, DType
 from pipeloom.machine.source_lines import LineMap
@@ -46,9 +44,6 @@ from pipeloom.write.lower.global_arrays import stride_name
 from pipeloom.write.timings import WaveTimings, read_timings
 
 Array = npt.NDArray[Any]
-
-Runner: TypeAlias = Callable[[Mapping[str, Array], Mapping[str, float]], int]
-"""Launches a kernel with its arrays, and says how many bytes around them were written."""
 
 SPARE = 4
 RELATIVE = 2.0**-20
@@ -181,28 +176,17 @@ def run_program(
     kept = check_stored_once(meaning, values, sizes)
     buffers = {n.name: places[n.name].encoded(values[n.name]) for n in inputs}
     buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
-    findings: tuple[Defect, ...] = ()
-    spoilt = executed = 0
     grid = launch.grid(sizes)
     times = {} if emitted.timing is None else emitted.timing.values(grid)
     shown = {name: places[name].shown(array) for name, array in buffers.items()}
-    if not prod(grid):
-        pass  # no element of any output: nobody is launched
-    elif runner is not None:
-        own = {name: value for name, value in times.items() if isinstance(value, np.ndarray)}
-        spoilt = runner({**shown, **own}, given)
-    else:
-        result = run_kernel(
-            ready.kernel,
-            grid=grid,
-            block=emitted.block,
-            args=_arguments(emitted, sizes, shown, {**buffers, **times}, given),
-            seed=seed,
-            timing=timing,
-            line_map=ready.line_map,
-            check_races=check_races,
-        )
-        findings, executed = result.findings, result.executed
+    if runner is None:
+        kernels = {emitted.name: (ready.kernel, ready.line_map)}
+        runner = InEmulator(launch_record(emitted), kernels, seed, timing, check_races)
+    own = {name: value for name, value in times.items() if isinstance(value, np.ndarray)}
+    launched = Launched()
+    if prod(grid):  # nobody is launched for no element of any output
+        launched = runner({**shown, **own}, given)
+    spoilt = launched.spoilt
     timings = None
     if emitted.timing is not None:
         timings = read_timings(times[emitted.timing.pointer], emitted.timing)
@@ -221,7 +205,8 @@ def run_program(
         worst = max(worst, error)
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
-    return Trial(dict(sizes), seed, findings, wrong, worst, spoilt, executed, found, timings)
+    seen, count = launched.findings, launched.executed
+    return Trial(dict(sizes), seed, seen, wrong, worst, spoilt, count, found, timings)
 
 
 def whole_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -326,23 +311,6 @@ def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Arra
     else:
         values = rng.standard_normal(shape).astype(np.float32)
     return node.type.dtype.round(values)
-
-
-def _arguments(
-    emitted: EmittedKernel,
-    sizes: Mapping[str, int],
-    shown: Mapping[str, Array],
-    known: Mapping[str, Any],
-    scalars: Mapping[str, float],
-) -> list[Any]:
-    """What the launch record says of such arrays; ``known`` are those that it says nothing of."""
-    contract = KernelContract.of(launch_record(emitted))
-    laid = contract.laid({name: view_of(array, name) for name, array in shown.items()})
-    values = {**contract.values(sizes, laid, 1, scalars), **known}
-    return [
-        np.float32(value) if isinstance(value, float) else value
-        for value in (values[argument.name] for argument in emitted.arguments)
-    ]
 
 
 def allowed_error(meaning: Meaning, data: Data) -> float:

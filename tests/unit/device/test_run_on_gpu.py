@@ -17,6 +17,7 @@ from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import ReadyGemm
 from pipeloom.drive.on_gpu import OnGpu
 from pipeloom.drive.run_limits import RunLimits
+from pipeloom.drive.runners import Launched
 from pipeloom.drive.running_gemms import gemm_trials
 from pipeloom.drive.trial import run_program
 from pipeloom.write import assemble, launch_record
@@ -75,7 +76,7 @@ def test_bytes_outside_are_counted(hip: Hip, monkeypatch: pytest.MonkeyPatch) ->
     trial_sizes = {"m": 70, "k": kernel.k_min}
     runner = OnGpu(1).runner(image)
 
-    def cut(arrays: Any, scalars: Any) -> int:
+    def cut(arrays: Any, scalars: Any) -> Launched:
         return runner({**arrays, "out": arrays["out"][:60]}, scalars)
 
     trial = run_program(kernel, assemble(kernel), sizes=trial_sizes, runner=cut)

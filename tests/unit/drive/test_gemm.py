@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 from functools import cache
-from math import ceil
 
 import pytest
 
 from benchmarks.random_gemms import run_one
 from pipeloom.declare.gemm_problem import Finish
+from pipeloom.device.hip_errors import DeviceError
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.drive.loop_cycles import steady_cycles
@@ -16,7 +16,6 @@ from pipeloom.machine.chips import target_for
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, woven
-from pipeloom.write import EmitError
 
 
 @cache
@@ -38,7 +37,8 @@ def test_a_workgroup_too_many_does_nothing() -> None:
 
 
 def test_nothing_is_computed_of_nothing() -> None:
-    assert run_gemm(ready(), GemmCall(m=0, n=5, k=8, excess=(1, 1, 0))).ok
+    got = run_gemm(ready(), GemmCall(m=0, n=5, k=8))
+    assert (got.ok, got.executed) == (True, 0)
 
 
 @pytest.mark.parametrize(
@@ -120,21 +120,7 @@ def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
     problem = GemmCall(m=35, n=67, k=k, spare=spare, gap=(0, 0, 1))
     got = run_gemm(made, problem)
     assert got.ok
-    space = made.made.workspace(35, 67, k)
-    assert space.keys() == {4: set(), 2: {"A", "B", "P"}, 1: {"A", "B"}}[align]
-    contract = made.made.contract()
-    assert ("before" in contract) == (align < 4)
-    for name, packing in made.made.before.items():
-        told, call = contract["call"]["k"], contract["before"][name]["call"]
-        sizes = {"m": 35, "n": 67, "k": k, "batches": 3, "ceil": ceil, "max": max}
-        shape = made.made.shape(name, 35, 67, k)
-        rows, pitch, begin = packing.place(*shape, eval(told, sizes))
-        shared = shape[1] / eval(call["c"], sizes)
-        assert eval(call["r"], sizes) == shape[0]
-        assert shared * eval(call["ld_P"], sizes) == pitch
-        assert shared * eval(call["bs_P"], sizes) == rows * pitch
-        assert shared * eval(call["begin"], sizes) == begin
-        assert eval(call["bytes"], sizes) == made.made.workspace(35, 67, k, 3)[name]
+    assert made.made.before.keys() == (set() if align == 4 else {"A", "B"})
 
 
 @pytest.mark.parametrize(("arch", "a", "b"), [("gfx950", "bf8", "fp8"), ("gfx942", "fp8", "bf8")])
@@ -226,7 +212,7 @@ def test_random_products(number: int) -> None:
 
 
 def test_what_a_kernel_does_not_allow_is_refused() -> None:
-    with pytest.raises(EmitError, match="'k' is 9"):
+    with pytest.raises(DeviceError, match="along k is 9"):
         run_gemm(ready(), GemmCall(m=1, n=1, k=9))
     for wrong in ({"layout": "XY"}, {"align": 3}, {"align": 1}, {"dtype_b": "fp8"}):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
