@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pipeloom.cli.bars import bar
 from pipeloom.cli.gate_options import GATE, conclude, gate_of
@@ -13,10 +15,10 @@ from pipeloom.cli.launch_options import FAMILY, SIZES, sizes_of
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.usage import WRONG_RESULT, UsageError, at_least, check_folder, positive
-from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, CheckEffort, check_start
 from pipeloom.drive.checking_many import CheckJob, check_many, kernel_files, launch_beside
 from pipeloom.drive.correcting import Corrected, check_path, correct
-from pipeloom.drive.kernel_files import KernelFile, open_kernel
+from pipeloom.drive.kernel_files import KernelFile, Start, open_kernel
 from pipeloom.drive.launch_drafts import draft_launch
 from pipeloom.drive.referencing import SEEDS as COMPARED
 from pipeloom.drive.referencing import ReferenceResult, compare_with
@@ -210,14 +212,7 @@ def _many(arguments: argparse.Namespace, gate: FindingGate) -> int:
         if getattr(arguments, name):
             raise UsageError(f"--{name} is for one file, not for several or a folder")
     jobs = [
-        CheckJob(
-            path,
-            launch_beside(path),
-            seeds=arguments.seeds,
-            max_instructions=arguments.max_instructions,
-            seconds=arguments.max_seconds,
-            megabytes=arguments.max_memory,
-        )
+        CheckJob(path, launch_beside(path), effort=_effort(arguments, look_for_needless=False))
         for path in kernel_files(arguments.files)
     ]
     store = None if arguments.no_store else Store.usual()
@@ -243,32 +238,23 @@ def _compared(
             raise UsageError("--tolerance is for --reference")
         return None
     with bar(arguments, "comparing"):
-        return compare_with(
-            arguments.reference,
-            file,
-            launch,
-            tolerance=arguments.tolerance,
-            seeds=min(arguments.seeds, COMPARED),
-            limit=arguments.max_instructions,
-            seconds=arguments.max_seconds,
-            megabytes=arguments.max_memory,
-        )
+        effort = _effort(arguments, seeds=min(arguments.seeds, COMPARED))
+        return compare_with(arguments.reference, file, launch, arguments.tolerance, effort)
+
+
+def _effort(arguments: argparse.Namespace, **changes: Any) -> CheckEffort:
+    effort = CheckEffort(
+        arguments.seeds,
+        arguments.max_instructions,
+        seconds=arguments.max_seconds,
+        megabytes=arguments.max_memory,
+    )
+    return replace(effort, **changes)
 
 
 def _checked(arguments: argparse.Namespace, file: KernelFile, launch: LaunchSpec) -> Checked:
     with bar(arguments, "emulating") as tell:
-        return check(
-            file,
-            launch.grid,
-            launch.block,
-            launch.arguments(),
-            dynamic_lds=launch.more_lds(),
-            seeds=arguments.seeds,
-            max_instructions=arguments.max_instructions,
-            seconds=arguments.max_seconds,
-            megabytes=arguments.max_memory,
-            progress=tell,
-        )
+        return check_start(file, Start.of(launch), _effort(arguments), tell)
 
 
 def _show(

@@ -82,6 +82,9 @@ class CheckEffort:
     """Memory."""
 
 
+USUAL_EFFORT = CheckEffort()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
     """A verdict, and what it was made from."""
@@ -98,7 +101,7 @@ class Checked:
     """The waits and barriers that suffice; None where nobody looked for needless ones."""
     complete: bool = False
     """Whether the kernel ran to its end."""
-    effort: CheckEffort = CheckEffort()
+    effort: CheckEffort = USUAL_EFFORT
     """What the check might take, and its correction may."""
 
     def __repr__(self) -> str:
@@ -157,15 +160,24 @@ def check(
         megabytes: Memory that it may take, at most, likewise.
         progress: Told in words what is going on.
     """
-    check_int("check", "max_instructions", max_instructions, 1)
     file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
     start = Start(tuple(grid), tuple(block), args, dynamic_lds)
-    tell = progress or (lambda text: None)
     effort = CheckEffort(seeds, max_instructions, look_for_needless, shown, seconds, megabytes)
-    work = _Check(file, start, seeds, max_instructions, tell)
+    return check_start(file, start, effort, progress)
+
+
+def check_start(
+    file: KernelFile,
+    start: Start,
+    effort: CheckEffort = USUAL_EFFORT,
+    progress: Callable[[str], None] | None = None,
+) -> Checked:
+    """``check`` of a kernel that is open, at a launch as a record."""
+    check_int("check", "max_instructions", effort.max_instructions, 1)
+    work = _Check(file, start, effort, progress or (lambda text: None))
     try:
-        with limited(seconds, megabytes):
-            checked = work.run(look_for_needless, shown)
+        with limited(effort.seconds, effort.megabytes):
+            checked = work.run(effort.look_for_needless, effort.shown)
     except OverrunError as over:
         checked = work.stopped(str(over))
     return replace(checked, effort=effort)
@@ -173,11 +185,11 @@ def check(
 
 class _Check:
     def __init__(
-        self, file: KernelFile, start: Start, seeds: int, limit: int, tell: Callable[[str], None]
+        self, file: KernelFile, start: Start, effort: CheckEffort, tell: Callable[[str], None]
     ) -> None:
-        self._file, self._start, self._seeds = file, start, seeds
+        self._file, self._start, self._seeds = file, start, effort.seeds
         self._lines = file.lines()
-        self._limit, self._tell = limit, tell
+        self._limit, self._tell = effort.max_instructions, tell
         self._random: list[tuple[int, int]] | None = None
         self._doing = "emulating"
         self._so_far: Checked | None = None

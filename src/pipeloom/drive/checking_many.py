@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from pipeloom.checks import check_int
-from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, check
+from pipeloom.drive.checking import CheckEffort, check_start
 from pipeloom.drive.in_processes import in_processes
-from pipeloom.drive.kernel_files import open_kernel
+from pipeloom.drive.kernel_files import Start, open_kernel
 from pipeloom.drive.store import Store, version
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.files import read_file
@@ -29,6 +29,7 @@ from pipeloom.reports.kernel_report import KernelReport
 ENDINGS = (".hsaco", ".co", ".o", ".s")
 """Files of a folder that hold a kernel."""
 LAUNCH = ".launch.json"
+VERDICT_ALONE = CheckEffort(look_for_needless=False)
 
 Tell = Callable[[str, int, int], None]
 """Told what was judged last, how many that makes, and of how many."""
@@ -41,10 +42,7 @@ class CheckJob:
     file: str
     launch: str
     kernel: str | None = None
-    seeds: int = SEEDS
-    max_instructions: int = MOST_INSTRUCTIONS
-    seconds: float | None = None
-    megabytes: int | None = None
+    effort: CheckEffort = VERDICT_ALONE
 
     def key(self) -> str:
         """Of what decides the judgement: kernel, launch with its files, options, this pipeloom."""
@@ -52,7 +50,7 @@ class CheckJob:
         launch = load_launch(self.launch)
         for path in (self.file, *launch.files()):
             found.update(hashlib.sha256(read_file(path)).digest())
-        options = launch, self.file, self.kernel, self.seeds, self.max_instructions
+        options = launch, self.file, self.kernel, self.effort.seeds, self.effort.max_instructions
         found.update(repr(options).encode())
         return f"report-{found.hexdigest()}"
 
@@ -89,18 +87,8 @@ def check_file(job: CheckJob, store: Store | None = None) -> KernelReport:
         if known is not None:
             return known
         launch = load_launch(job.launch)
-        checked = check(
-            open_kernel(job.file, job.kernel or launch.kernel or None),
-            launch.grid,
-            launch.block,
-            launch.arguments(),
-            dynamic_lds=launch.more_lds(),
-            seeds=job.seeds,
-            max_instructions=job.max_instructions,
-            look_for_needless=False,
-            seconds=job.seconds,
-            megabytes=job.megabytes,
-        )
+        file = open_kernel(job.file, job.kernel or launch.kernel or None)
+        checked = check_start(file, Start.of(launch), job.effort)
     except OSError as error:
         return unjudged(job.file, f"cannot read {error.filename}: {error.strerror}")
     except ScheduleError as error:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeloom.drive.checking import check
-from pipeloom.drive.kernel_files import KernelFile
+from pipeloom.drive.checking import CheckEffort, check_start
+from pipeloom.drive.kernel_files import KernelFile, Start
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.check.verdict import CheckFinding, CheckStatus
 from pipeloom.judge.scan import KernelScan, ScanFinding
@@ -47,17 +47,10 @@ def confirmed(
         known = load_launch(launch)
         if known.kernel not in ("", scanned.kernel):
             return scanned
-        verdict = check(
-            file,
-            known.grid,
-            known.block,
-            known.arguments(),
-            dynamic_lds=known.more_lds(),
-            look_for_needless=False,
-            shown=MOST_SHOWN,
-            seconds=seconds,
-            megabytes=megabytes,
-        ).verdict
+        effort = CheckEffort(
+            look_for_needless=False, shown=MOST_SHOWN, seconds=seconds, megabytes=megabytes
+        )
+        verdict = check_start(file, Start.of(known), effort).verdict
     except ScheduleError as error:
         return _unconfirmed(scanned, launch, error.message)
     if verdict.status is CheckStatus.NOT_JUDGED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.drive.checking import Checked, check
+from pipeloom.drive.checking import Checked, check_start
 from pipeloom.drive.code_objects import ASSEMBLY
 from pipeloom.drive.kernel_files import KernelFile, assembled, open_kernel
 from pipeloom.errors import OrderError, SpecError
@@ -99,22 +99,11 @@ def _repaired(checked: Checked, found: Prepared, sync: SyncPlan) -> Corrected:
 
 def _judged(checked: Checked, found: Prepared, edits: dict[int, Edit]) -> Corrected:
     """The kernel with these edits, assembled and judged."""
-    file, start, effort = checked.file, checked.start, checked.effort
+    file = checked.file
     text, data = assembled(_text(file, edits))
     again = open_kernel(data, file.kernel.name)
-    judged = check(
-        KernelFile(again.kernel, data, file.name, text),
-        start.grid,
-        start.block,
-        start.args,
-        dynamic_lds=start.dynamic_lds,
-        seeds=effort.seeds,
-        max_instructions=effort.max_instructions,
-        look_for_needless=effort.look_for_needless,
-        shown=effort.shown,
-        seconds=effort.seconds,
-        megabytes=effort.megabytes,
-    )
+    rewritten = KernelFile(again.kernel, data, file.name, text)
+    judged = check_start(rewritten, checked.start, checked.effort)
     return Corrected(text, _changes(edits, found), judged)
 
 

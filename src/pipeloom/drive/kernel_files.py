@@ -35,6 +35,7 @@ from pipeloom.judge.emulate import (
     run_kernel,
 )
 from pipeloom.judge.emulate.arguments import Argument, Arguments
+from pipeloom.machine_code.launch_file import LaunchSpec
 from pipeloom.write.assemble import assemble_text, link_object
 from pipeloom.write.faults import AssemblyError
 
@@ -83,6 +84,11 @@ class Start:
     """The explicit arguments in order."""
     dynamic_lds: int = 0
     """Bytes of LDS that the launch adds to the kernel's own."""
+
+    @classmethod
+    def of(cls, launch: LaunchSpec) -> Start:
+        """What a launch file says, with arrays made."""
+        return cls(launch.grid, launch.block, launch.arguments(), launch.more_lds())
 
     def __repr__(self) -> str:
         return f"<Start of grid {self.grid}, block {self.block}: {len(self.args)} arguments>"

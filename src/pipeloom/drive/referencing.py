@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pipeloom.checks import nearest
-from pipeloom.drive.checking import MOST_INSTRUCTIONS
+from pipeloom.drive.checking import CheckEffort
 from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.drive.python_files import named_object, raised
@@ -36,6 +36,7 @@ from pipeloom.plain import to_plain
 NOMINAL = "memory that is prompt and in order"
 SEEDS = 3
 """Random timings, unless fewer are asked for."""
+EFFORT = CheckEffort(SEEDS)
 TOLERANCES = {"f32": 1e-4, "f64": 1e-9}
 """Of the largest number wanted: sums in another order round otherwise."""
 UNITS = 2.5
@@ -145,12 +146,8 @@ def compare_with(
     reference: str,
     file: KernelFile,
     launch: LaunchSpec,
-    *,
     tolerance: float | None = None,
-    seeds: int = SEEDS,
-    limit: int = MOST_INSTRUCTIONS,
-    seconds: float | None = None,
-    megabytes: int | None = None,
+    effort: CheckEffort = EFFORT,
 ) -> ReferenceResult:
     """Run a kernel under several timings and compare with a function.
 
@@ -160,10 +157,7 @@ def compare_with(
         launch: Its launch.
         tolerance: How far a number may be off, in parts of the largest one wanted; by the type of
             the buffer unless given, integers exactly.
-        seeds: Random timings, beside the nominal and the late one.
-        limit: A workgroup that issues more instructions is taken not to end.
-        seconds: Processor time that all runs may take, at most.
-        megabytes: Memory that they may take, at most.
+        effort: Random timings, beside the nominal and the late one; what all runs may take.
     """
     found = named_object(reference, "reference")
     if not callable(found):
@@ -174,12 +168,15 @@ def compare_with(
         )
     wanted = _wanted(reference, found, launch)
     timings = [(NOMINAL, Timing.EARLY, 0), ("operations as late as waits allow", Timing.LATE, 0)]
-    timings += [(f"random timing {seed}", Timing.RANDOM, seed) for seed in range(1, seeds + 1)]
+    timings += [
+        (f"random timing {seed}", Timing.RANDOM, seed) for seed in range(1, effort.seeds + 1)
+    ]
     runs: list[TimedComparison] = []
     try:
-        with limited(seconds, megabytes):
+        with limited(effort.seconds, effort.megabytes):
             for words, timing, seed in timings:
-                runs.append(_run(words, file, launch, wanted, tolerance, timing, seed, limit))
+                most = effort.max_instructions
+                runs.append(_run(words, file, launch, wanted, tolerance, timing, seed, most))
     except OverrunError as over:
         runs.append(TimedComparison(timings[len(runs)][0], stopped=f"it takes {over}"))
     return ReferenceResult(reference, tuple(runs))

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from pipeloom.drive.checking import MOST_INSTRUCTIONS, Checked, check
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, Checked, CheckEffort, check_start
 from pipeloom.drive.kernel_files import KernelFile, Start, open_kernel
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
@@ -26,9 +26,7 @@ def launched(
     path: str | os.PathLike[str], launch: str | os.PathLike[str], kernel: str | None = None
 ) -> tuple[KernelFile, Start]:
     """A kernel file with its launch file."""
-    file = open_kernel(path, kernel)
-    given = load_launch(launch)
-    return file, Start(given.grid, given.block, given.arguments(), given.more_lds())
+    return open_kernel(path, kernel), Start.of(load_launch(launch))
 
 
 def judged(
@@ -37,17 +35,9 @@ def judged(
     kernel: str | None = None,
     **options: Any,
 ) -> Checked:
-    """The judgement of a kernel file with its launch file; the options are those of ``check``."""
-    file, start = launched(path, launch, kernel)
-    return check(
-        file,
-        start.grid,
-        start.block,
-        start.args,
-        dynamic_lds=start.dynamic_lds,
-        look_for_needless=False,
-        **options,
-    )
+    """The judgement of a kernel file with its launch file; the options are its effort's."""
+    effort = CheckEffort(look_for_needless=False, **options)
+    return check_start(*launched(path, launch, kernel), effort)
 
 
 def time_start(file: KernelFile, start: Start) -> KernelTiming:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pipeloom.cli.main import main
+from pipeloom.drive.checking import CheckEffort
 from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.drive.referencing import compare_with, usual_tolerance
 from pipeloom.errors import ScheduleError
@@ -153,10 +154,10 @@ def test_files_that_are_refused(mine: Path) -> None:
 
 def test_runs_that_do_not_end(mine: Path) -> None:
     file, reference = open_kernel(mine / "add.s"), f"{mine / 'mine.py'}:added"
-    found = compare_with(reference, file, HOW, limit=3)
+    found = compare_with(reference, file, HOW, effort=CheckEffort(max_instructions=3))
     assert not found.agrees
     assert "issued more than 3 instructions" in found.lines()[0]
-    slow = compare_with(reference, file, HOW, seconds=0.02, seeds=500)
+    slow = compare_with(reference, file, HOW, effort=CheckEffort(500, seconds=0.02))
     assert "it takes" in slow.runs[-1].stopped
 
 

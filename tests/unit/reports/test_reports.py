@@ -291,7 +291,7 @@ def test_a_run_goes_on_where_it_was(kernels: Path, monkeypatch: pytest.MonkeyPat
     store = Store(kernels.parent / "store")
     jobs = [CheckJob(one, launch_beside(one)) for one in kernel_files([kernels])]
     first = check_many(jobs[:1], store=store)
-    monkeypatch.setattr("pipeloom.drive.checking_many.check", None)
+    monkeypatch.setattr("pipeloom.drive.checking_many.check_start", None)
     assert check_many(jobs[:1], store=store) == first
     with pytest.raises(TypeError):
         check_file(jobs[1], store)
