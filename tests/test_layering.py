@@ -243,7 +243,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.bench_subjects",
     ),
     "drive.kernel_files": (
-        *("errors", "files", "judge.check", "judge.emulate", "write", "drive.code_objects"),
+        *("errors", "files", "judge.check", "judge.emulate", "machine_code", "write"),
+        "drive.code_objects",
     ),
     "drive.limiting": ("errors", "checks", "files"),
     "drive.in_processes": (),
