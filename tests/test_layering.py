@@ -217,13 +217,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive.array_places": ("machine", "program", "judge.emulate"),
     "drive.index_trials": ("program", "judge.emulate", "drive.array_places"),
+    "drive.runners": ("machine", "judge.emulate", "device"),
     "drive.trial": (
-        *("errors", "checks", "machine", "program", "write", "judge.emulate", "device"),
-        *("drive.array_places", "drive.index_trials"),
+        *("errors", "checks", "machine", "program", "write", "judge.emulate"),
+        *("drive.array_places", "drive.index_trials", "drive.runners"),
     ),
     "drive.gemm_trial": (
         *("machine", "program", "write", "judge.emulate", "drive", "drive.trial"),
-        "drive.array_places",
+        *("drive.array_places", "drive.runners"),
     ),
     "drive.running_gemms": (
         *("errors", "checks", "files", "plain", "write", "device"),
@@ -335,6 +336,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.limiting",
         "launch_families",
         "drive.timing_files",
+        "drive.runners",
         "drive.trial",
         "drive.pipeline",
         "drive.certifying",
