@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipeloom.machine.cdna import PROCESSORS
 from pipeloom.machine.cdna_waits import CDNA_WAIT_RULES
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.mnemonics import LONG_F64_PASSES, Matrix, Pipe, Traits
+from pipeloom.machine.mnemonics import Matrix, Pipe, Traits
 from pipeloom.machine.target import Target
 from pipeloom.machine.wait_rules import WaitRule
 
@@ -59,7 +60,7 @@ def states(rule: WaitRule, target: Target) -> str:
     """One number, or the numbers by kind and passes; kinds that need nothing are left out."""
     if rule.states.always:
         return str(rule.states.always)
-    long = LONG_F64_PASSES[target.arch]
+    long = PROCESSORS[target.encoded_as].long_f64_passes
     kinds = {Matrix.XDL: (2, 4, 8, 16), Matrix.SGEMM: (2, 8, 16), Matrix.DGEMM: (4, long)}
     parts = []
     for kind, passes in kinds.items():

@@ -24,6 +24,7 @@ from pipeloom.device.hip_errors import DeviceError
 from pipeloom.drive.store import VARIABLE, Store
 from pipeloom.errors import ScheduleError
 from pipeloom.files import read_text
+from pipeloom.machine.cdna import PROCESSORS
 
 OLDEST = (3, 11)
 NEEDED = ("numpy", "ortools", "rich", "lazy-loader", "shtab")
@@ -39,10 +40,6 @@ OPTIONAL: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Packages that some need: the extra that brings them, where one does, and what for."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox")
 LEAST_KERNEL = "s_endpgm\n"
-CHIP = "gfx950"
-CHIPS = ("gfx942", "gfx950")
-"""What kernels are written for. It stands here, and a test compares it with the shipped targets,
-because what looks for a missing NumPy cannot import what needs it."""
 
 
 class State(Enum):
@@ -126,15 +123,16 @@ def _assembler() -> Probe:
     """LLVM, as the wheel has it: it assembles and links the least kernel there is."""
     from pipeloom.write.assemble import assemble_text
 
+    newest = max(PROCESSORS)
     if importlib.util.find_spec("ziglang") is None:
         return Probe("assembler", State.ABSENT, remedy="pip install 'pipeloom[emit]'")
     try:
-        code = assemble_text(LEAST_KERNEL, CHIP)
+        code = assemble_text(LEAST_KERNEL, newest)
     except (ScheduleError, OSError) as error:
         said = error.message if isinstance(error, ScheduleError) else str(error)
         remedy = "pip install --force-reinstall 'pipeloom[emit]'"
         return Probe("assembler", State.FAILED, said.splitlines()[0], remedy)
-    return Probe("assembler", State.OK, f"LLVM for {CHIP}, {len(code)} bytes of code object")
+    return Probe("assembler", State.OK, f"LLVM for {newest}, {len(code)} bytes of code object")
 
 
 def _hip(open_hip: Callable[[], Hip]) -> tuple[Probe, ...]:
@@ -158,9 +156,9 @@ def _hip(open_hip: Callable[[], Hip]) -> tuple[Probe, ...]:
 
 def _gpu(gpu: DeviceInfo) -> Probe:
     name = f"GPU {gpu.index}"
-    if gpu.arch in CHIPS:
+    if gpu.arch in PROCESSORS:
         return Probe(name, State.OK, str(gpu))
-    remedy = f"kernels are written for {', '.join(CHIPS)}"
+    remedy = f"kernels are written for {', '.join(PROCESSORS)}"
     return Probe(name, State.ABSENT, str(gpu), remedy)
 
 

@@ -309,9 +309,6 @@ _MATRIX_ROWS: tuple[tuple[int, Matrix, str], ...] = (
     ),
 )
 
-LONG_F64_PASSES: Mapping[str, int] = MappingProxyType({"gfx942": 8, "gfx950": 16})
-"""Of v_mfma_f64_16x16x4_f64, by processor."""
-
 
 def _table() -> dict[str, Traits]:
     table: dict[str, Traits] = {}

@@ -19,6 +19,7 @@ from pipeloom.device.hip_errors import DeviceError
 from pipeloom.drive import environment
 from pipeloom.drive.environment import State, examine
 from pipeloom.drive.store import FILE, Store
+from pipeloom.machine.cdna import PROCESSORS
 from pipeloom.machine.chips import TARGETS
 
 
@@ -72,8 +73,8 @@ def test_gpus_are_found_through_hip(hip: Hip, monkeypatch: pytest.MonkeyPatch) -
     assert "HIP_VISIBLE_DEVICES" in alone.remedy
 
 
-def test_doctor_knows_the_shipped_chips() -> None:
-    assert set(environment.CHIPS) == {target.arch for target in TARGETS}
+def test_every_shipped_chip_has_an_encoding() -> None:
+    assert set(PROCESSORS) == {target.arch for target in TARGETS}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from pipeloom.files import read_file
 from pipeloom.judge.emulate.metadata import MetadataValue, parse_metadata
 from pipeloom.judge.emulate.traps import CodeObjectError
+from pipeloom.machine.cdna import PROCESSORS
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.elf import ElfSection, read_sections, text_at
 from pipeloom.machine.target import Target
@@ -33,8 +34,7 @@ MOST_KERNARG = 1 << 16
 """Far more than runtimes pass (HIP: 4 KiB); a damaged size must not ask for gigabytes."""
 MOST_NAMES, MOST_CODE, MOST_KERNELS = 64 << 20, 512 << 20, 20_000
 """Bytes of all symbols' names and of all kernels' code, which may overlap; and kernels."""
-_MACHINE_NAMES = {0x4C: "gfx942", 0x4F: "gfx950"}
-"""EF_AMDGPU_MACH of the targets that the emulator models."""
+_MACHINE_NAMES = {known.elf_machine: name for name, known in PROCESSORS.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from pipeloom.judge.wait_states.instruction_facts import (
     is_scalar,
     is_vector,
 )
+from pipeloom.machine.cdna import PROCESSORS
 from pipeloom.machine.matrix_ops import F8F6F4
-from pipeloom.machine.mnemonics import LONG_F64_PASSES, MNEMONICS, Matrix, Pipe, Traits
+from pipeloom.machine.mnemonics import MNEMONICS, Matrix, Pipe, Traits
 from pipeloom.machine.target import Target
 from pipeloom.machine.wait_rules import Use, WaitRule, WaitTable
 
@@ -107,7 +108,7 @@ def _of_this_form(one: Issued, traits: Traits, target: Target) -> Traits:
             # Without fp8 on either side an instruction takes half the passes (LLVM SISchedule.td).
             return replace(traits, passes=traits.passes // 2)
         if traits.matrix is Matrix.DGEMM and traits.passes == 8:
-            return replace(traits, passes=LONG_F64_PASSES[target.encoded_as])
+            return replace(traits, passes=PROCESSORS[target.encoded_as].long_f64_passes)
     return traits
 
 

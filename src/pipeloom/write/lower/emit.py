@@ -95,7 +95,7 @@ def emit_cdna(
     if program.target.encoded_as not in PROCESSORS:
         raise EmitError(
             f"no assembler is known for {program.target.encoded_as!r}",
-            hint=f"let its record say whose encoding it has: processor={PROCESSORS[-1]!r}",
+            hint=f"let its record say whose encoding it has: processor={max(PROCESSORS)!r}",
             field="target",
         )
     for tile in (*(n.type for n in program.meaning.nodes), *(r.type for r in program.resources)):
