@@ -110,7 +110,7 @@ def test_what_is_missing_has_a_remedy(
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(environment, "NEEDED", ("no-such-package",))
     monkeypatch.setattr(environment, "OPTIONAL", {"no-such-other": ("emit", "for emit")})
-    monkeypatch.setattr(environment, "CHIP", "gfx000")
+    monkeypatch.setattr(environment, "PROCESSORS", {"gfx000": None})
     found = {probe.name: probe for probe in examine(_no_hip)}
     failed = {name for name, probe in found.items() if probe.state is State.FAILED}
     assert failed == {"no-such-package", "assembler", "store"}
