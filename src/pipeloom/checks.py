@@ -7,11 +7,13 @@ that all messages read alike: ``PipelineConfig.depth is 0, but must be at least 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
 from enum import Enum
+from functools import lru_cache
 from numbers import Integral
-from typing import Any
+from typing import Any, get_type_hints
 
 from pipeloom.errors import ConfigError
 
@@ -85,6 +87,32 @@ def check_instance(owner: str, field: str, value: object, kind: type[Any]) -> No
     raise ConfigError(
         f"{where} is {value!r}, but must be of type {kind.__name__}", hint=hint, field=where
     )
+
+
+def check_fields(record: Any, least: int = 0, /, **limits: int | tuple[Any, ...]) -> None:
+    """Require of each field of a dataclass what its annotation says: ``int``, ``bool``, a class.
+
+    Whole numbers are at least ``least``; ``limits`` has, by name, another least one, or what
+    ``check_int`` takes behind the value.
+    """
+    cls: Any = type(record)
+    owner = cls.__name__
+    for name, kind in field_kinds(cls).items():
+        value = getattr(record, name)
+        if kind is int:
+            limit = limits.get(name, least)
+            check_int(owner, name, value, *(limit if isinstance(limit, tuple) else (limit,)))
+        elif kind is bool:
+            check_bool(owner, name, value)
+        elif isinstance(kind, type):
+            check_instance(owner, name, value, kind)
+
+
+@lru_cache(maxsize=256)
+def field_kinds(cls: Any) -> Mapping[str, Any]:
+    """The type of each field that a dataclass is made with, by name."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cls) if field.init}
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

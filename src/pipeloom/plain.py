@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache, partial
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
 
-from pipeloom.checks import nearest
+from pipeloom.checks import field_kinds, nearest
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.printable import is_printable
 
@@ -138,7 +138,7 @@ def _worded(place: Place) -> str:
 
 def key_paths(cls: Any, prefix: str = "") -> Iterator[str]:
     """The dotted path of every key that ``from_plain`` accepts; ``latency.*`` for open maps."""
-    for name, hint in _hints(cls).items():
+    for name, hint in field_kinds(cls).items():
         path = f"{prefix}{name}"
         inner = [hint, *get_args(hint)]
         nested = next((k for k in inner if isinstance(k, type) and is_dataclass(k)), None)
@@ -148,12 +148,6 @@ def key_paths(cls: Any, prefix: str = "") -> Iterator[str]:
             yield from key_paths(nested, f"{path}.")
         else:
             yield path
-
-
-@lru_cache(maxsize=256)
-def _hints(cls: Any) -> dict[str, Any]:
-    hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in fields(cls) if f.init}
 
 
 @lru_cache(maxsize=256)
@@ -190,7 +184,7 @@ def _short(value: object) -> str:
 @lru_cache(maxsize=256)
 def _readers(cls: Any) -> dict[str, Read]:
     """How each field is read."""
-    return {name: _reader(hint) for name, hint in _hints(cls).items()}
+    return {name: _reader(hint) for name, hint in field_kinds(cls).items()}
 
 
 @lru_cache(maxsize=1024)

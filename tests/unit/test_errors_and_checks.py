@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import pytest
 
 from pipeloom import (
@@ -14,7 +17,7 @@ from pipeloom import (
     SpecError,
     StructureError,
 )
-from pipeloom.checks import check_bool, check_instance, check_int, nearest
+from pipeloom.checks import check_bool, check_fields, check_instance, check_int, nearest
 
 
 def test_a_message_is_followed_by_its_hint() -> None:
@@ -78,3 +81,29 @@ def test_check_instance_lists_the_members_of_an_enum() -> None:
 def test_nearest_comes_first_and_all_are_listed() -> None:
     assert nearest("alpah", ["alpha", "beta"]) == "did you mean 'alpha'? Valid: alpha, beta"
     assert nearest("zzz", ["alpha", "beta"]) == "valid: alpha, beta"
+
+
+@dataclass
+class Declared:
+    count: int
+    most: int
+    said: bool
+    role: OpRole
+    free: tuple[int, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"count": 0}, "Declared.count is 0, but must be at least 1"),
+        ({"most": 4}, "Declared.most is 4, but must be between 0 and 3"),
+        ({"said": 1}, "Declared.said is 1, but must be True or False"),
+        ({"role": 3}, "Declared.role is 3, but must be of type OpRole"),
+    ],
+)
+def test_fields_are_what_their_annotations_say(changed: dict[str, Any], message: str) -> None:
+    right = Declared(1, 3, True, OpRole.COMPUTE, (-1,))
+    check_fields(right, 1, most=(0, 3))
+    with pytest.raises(ConfigError, match=message) as caught:
+        check_fields(replace(right, **changed), 1, most=(0, 3, "three at the most"))
+    assert ("three" in (caught.value.hint or "")) == ("most" in changed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pipeloom.checks import check_bool, check_instance, check_int
+from pipeloom.checks import check_fields
 from pipeloom.errors import ConfigError
 from pipeloom.reference.ops import OpDesc, OpRole
 from pipeloom.reference.tag_costs import TargetCostModel
@@ -25,8 +25,7 @@ class LoopCarriedSpec:
     """Their subtile, from 0."""
 
     def __post_init__(self) -> None:
-        check_instance("LoopCarriedSpec", "role", self.role, OpRole)
-        check_int("LoopCarriedSpec", "selector", self.selector, 0)
+        check_fields(self)
 
     @classmethod
     def fragment_zero(cls) -> LoopCarriedSpec:
@@ -56,11 +55,7 @@ class BlockSizing:
     time for each load's address arithmetic, and leaves ``heavy`` and ``light`` nothing to say."""
 
     def __post_init__(self) -> None:
-        check_int("BlockSizing", "heavy", self.heavy, 1)
-        check_int("BlockSizing", "light", self.light, 1)
-        check_int(
-            "BlockSizing", "max_globals", self.max_globals, 0, 2, "a block has two load slots"
-        )
+        check_fields(self, 1, max_globals=(0, 2, "a block has two load slots"))
 
     def advice(self, loads: int, blocks: int) -> str:
         """What to change so that ``loads`` global loads of a half fit its ``blocks``.
@@ -103,7 +98,7 @@ class FragOrder:
     """B before A where an MMA brings both; else A before B."""
 
     def __post_init__(self) -> None:
-        check_bool("FragOrder", "b_before_a", self.b_before_a)
+        check_fields(self)
 
     @classmethod
     def b_first(cls) -> FragOrder:
@@ -128,9 +123,7 @@ class WarpStaggerRule:
     """The prologue entries before it, where not computed from the body; else 0."""
 
     def __post_init__(self) -> None:
-        check_bool("WarpStaggerRule", "enabled", self.enabled)
-        check_bool("WarpStaggerRule", "compute_from_body", self.compute_from_body)
-        check_int("WarpStaggerRule", "fixed_amount", self.fixed_amount, 0)
+        check_fields(self)
         if self.fixed_amount and (self.compute_from_body or not self.enabled):
             raise ConfigError(
                 f"WarpStaggerRule.fixed_amount is {self.fixed_amount}, but nothing uses it here",
@@ -226,30 +219,10 @@ class PipelineConfig:
     as the four-wave schedule does. Without it such a fragment is an error."""
 
     def __post_init__(self) -> None:
-        for name, low in (
-            ("depth", 1),
-            ("prefetch", 0),
-            ("drain_passes", 0),
-            ("prologue_fill", 0),
-            ("m_mmas", 1),
-            ("n_mmas", 1),
-            ("num_partitions", 1),
-            ("mma_latency", 0),
-            ("vm_per_load_a", 1),
-            ("vm_per_load_b", 1),
-            ("lgkm_per_load_a", 0),
-            ("lgkm_per_load_b", 0),
-        ):
-            check_int("PipelineConfig", name, getattr(self, name), low)
-        for name in ("ch0_match_field", "ch1_match_field"):
-            hint = "0 matches the MMA's row (stage), 1 its column (subtile)"
-            check_int("PipelineConfig", name, getattr(self, name), 0, 1, hint)
-        check_bool("PipelineConfig", "mma_serial", self.mma_serial)
-        check_bool("PipelineConfig", "cross_stage_rotation", self.cross_stage_rotation)
-        check_instance("PipelineConfig", "loop_carried", self.loop_carried, LoopCarriedSpec)
-        check_instance("PipelineConfig", "block_sizing", self.block_sizing, BlockSizing)
-        check_instance("PipelineConfig", "frag_order", self.frag_order, FragOrder)
-        check_instance("PipelineConfig", "warp_stagger", self.warp_stagger, WarpStaggerRule)
+        key = (0, 1, "0 matches the MMA's row (stage), 1 its column (subtile)")
+        ones = dict.fromkeys(("depth", "m_mmas", "n_mmas", "num_partitions"), 1)
+        loads = {"vm_per_load_a": 1, "vm_per_load_b": 1}
+        check_fields(self, ch0_match_field=key, ch1_match_field=key, **ones, **loads)
         if self.cross_stage_rotation and self.depth < 2:
             raise ConfigError(
                 f"PipelineConfig.cross_stage_rotation is True, but depth is {self.depth}",
@@ -333,8 +306,7 @@ class TargetProfile:
     """The pipeline's shape; ``PipelineSchedule.config`` returns it."""
 
     def __post_init__(self) -> None:
-        check_instance("TargetProfile", "cost_model", self.cost_model, TargetCostModel)
-        check_instance("TargetProfile", "pipeline", self.pipeline, PipelineConfig)
+        check_fields(self)
 
     def with_pipeline(self, **changes: object) -> TargetProfile:
         """A copy with fields of ``pipeline`` replaced.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.checks import check_bool, check_int
+from pipeloom.checks import check_fields, check_int
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.gfx950 import GFX950
@@ -56,19 +56,13 @@ class KernelGeometry:
     """``lgkmcnt`` entries of one fragment load of B, per wave; 0 where nobody knows."""
 
     def __post_init__(self) -> None:
-        for name in ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes", "simd_width"):
-            check_int("KernelGeometry", name, getattr(self, name), 1)
-        check_bool("KernelGeometry", "is_fp8", self.is_fp8)
+        check_fields(self, 1, lgkm_per_load_a=0, lgkm_per_load_b=0)
         if self.is_fp8 and self.elem_bytes != 1:
             raise ConfigError(
                 f"KernelGeometry.is_fp8 is set, but elem_bytes is {self.elem_bytes}",
                 hint="an fp8 element has 1 byte; drop is_fp8, which follows from elem_bytes",
                 field="KernelGeometry.is_fp8",
             )
-        for name in ("vm_per_load_a", "vm_per_load_b"):
-            check_int("KernelGeometry", name, getattr(self, name), 1)
-        for name in ("lgkm_per_load_a", "lgkm_per_load_b"):
-            check_int("KernelGeometry", name, getattr(self, name), 0)
 
     @property
     def lds_bytes(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from pipeloom.checks import check_int
+from pipeloom.checks import check_fields
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import ScheduleEntry
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
@@ -52,10 +52,7 @@ class AMDScheduleHints:
     """Global loads of B."""
 
     def __post_init__(self) -> None:
-        for name in ("m_mmas", "n_mmas", "k_mmas", "mma_m", "mma_n"):
-            check_int("AMDScheduleHints", name, getattr(self, name), 1)
-        for name in ("a_loads_per_thread", "b_loads_per_thread"):
-            check_int("AMDScheduleHints", name, getattr(self, name), 0)
+        check_fields(self, 1, a_loads_per_thread=0, b_loads_per_thread=0)
 
     def pattern_length(self, fragments: int) -> int:
         """How many hints a body with that many fragment loads gets.

@@ -20,7 +20,7 @@ from enum import IntEnum
 from functools import lru_cache
 from types import TracebackType
 
-from pipeloom.checks import check_instance, check_int
+from pipeloom.checks import check_fields, check_int
 
 
 class ResourceKind(IntEnum):
@@ -185,19 +185,11 @@ class OpDesc:
             self._check_each_field()
 
     def _check_each_field(self) -> None:
-        check_instance("OpDesc", "role", self.role, OpRole)
-        check_instance("OpDesc", "resource", self.resource, ResourceKind)
-        check_instance("OpDesc", "k_offset", self.k_offset, KOffsetKind)
         owned = ", ".join(f"{t.name} {t.value}" for t in OpTag)
         hint = f"kernel tags are 0 to {MAX_KERNEL_TAG}; the framework owns {owned}"
-        check_int("OpDesc", "tag", self.tag, 0, 255, hint)
-        if self.tag not in _TAGS:
-            check_int("OpDesc", "tag", self.tag, 0, MAX_KERNEL_TAG, hint)
-        check_int("OpDesc", "channel", self.channel, -1, 1, "0 is A, 1 is B, -1 is none")
-        for field in ("stage", "subtile", "vm_cost", "lgkm_cost", "wait_value", "latency"):
-            check_int("OpDesc", field, getattr(self, field), 0)
-        check_int("OpDesc", "vgpr_def", self.vgpr_def, 0)
-        check_int("OpDesc", "vgpr_kill", self.vgpr_kill, 0)
+        unknown = self.tag in range(256) and self.tag not in _TAGS
+        last = MAX_KERNEL_TAG if unknown else 255
+        check_fields(self, tag=(0, last, hint), channel=(-1, 1, "0 is A, 1 is B, -1 is none"))
 
     @property
     def is_framework(self) -> bool:

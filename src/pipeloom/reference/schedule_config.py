@@ -19,7 +19,7 @@ from enum import IntEnum
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from pipeloom.checks import check_bool, check_instance, check_int, nearest
+from pipeloom.checks import check_fields, nearest
 from pipeloom.errors import ConfigError
 
 NO_LGKM_FIRST = 255
@@ -52,13 +52,7 @@ class _AnyGroup:
     """Some of ``ScheduleConfig``'s values, as a mapping under the names that they have there."""
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
-        for f in fields(self):
-            if f.type == "bool":
-                check_bool(owner, f.name, getattr(self, f.name))
-            else:
-                high = NO_LGKM_FIRST if f.name == "wait_lgkm_first" else None
-                check_int(owner, f.name, getattr(self, f.name), 0, high)
+        check_fields(self, wait_lgkm_first=(0, NO_LGKM_FIRST))
 
     def to_fields(self) -> dict[str, Any]:
         """The group's values under the names that ``ScheduleConfig`` gives them."""
@@ -299,14 +293,8 @@ class ScheduleConfig:
     nothing into or out of it. It is no instruction."""
 
     def __post_init__(self) -> None:
-        check_instance("ScheduleConfig", "scheduling", self.scheduling, SchedulingStrategy)
-        for name in _SCHEDULE_INTS:
-            check_int("ScheduleConfig", name, getattr(self, name), 0)
-        check_int("ScheduleConfig", "max_vgpr", self.max_vgpr, 1)
-        hint = f"a count, or {NO_LGKM_FIRST} for no such wait"
-        check_int("ScheduleConfig", "wait_lgkm_first", self.wait_lgkm_first, 0, 255, hint)
-        for name in _SCHEDULE_BOOLS:
-            check_bool("ScheduleConfig", name, getattr(self, name))
+        first = (0, NO_LGKM_FIRST, f"a count, or {NO_LGKM_FIRST} for no such wait")
+        check_fields(self, max_vgpr=1, wait_lgkm_first=first)
 
     @classmethod
     @_spreading_groups
@@ -372,14 +360,3 @@ class ScheduleConfig:
         """
         given = locals()
         return cls(**{f.name: given[f.name] for f in fields(ScheduleConfig)})
-
-
-_SCHEDULE_INTS = (
-    "sched_barrier_mask",
-    "drain_lgkm_mask",
-    "lds_contention_penalty",
-    "wait_vm_last",
-    "lgkm_per_load_a",
-    "lgkm_per_load_b",
-)
-_SCHEDULE_BOOLS = tuple(f.name for f in fields(ScheduleConfig) if f.type == "bool")

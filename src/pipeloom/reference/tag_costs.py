@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from pipeloom.checks import check_instance, check_int, nearest
+from pipeloom.checks import check_fields, check_instance, check_int, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.reference.ops import MAX_KERNEL_TAG, OpDesc, OpRole, ResourceKind
 
@@ -32,11 +32,7 @@ class OpCost:
     """Registers per lane that it is the last to need."""
 
     def __post_init__(self) -> None:
-        check_instance("OpCost", "resource", self.resource, ResourceKind)
-        check_int("OpCost", "latency", self.latency, 0)
-        check_instance("OpCost", "role", self.role, OpRole)
-        check_int("OpCost", "vgpr_def", self.vgpr_def, 0)
-        check_int("OpCost", "vgpr_kill", self.vgpr_kill, 0)
+        check_fields(self)
 
 
 @dataclass(frozen=True)
