@@ -280,11 +280,22 @@ class AddressMap:
                 found[one.dim] = digit.count
         return found
 
-    def is_matrix(self, over: str) -> bool:
+    def ends_in_tile(self, over: str, tile: int) -> bool:
+        """Whether the last iteration reaches past the last of the loop's digits.
+
+        Args:
+            over: The dimension that the loop runs along.
+            tile: How far one iteration goes.
+        """
+        digits = self.digits(over)
+        return not any(digit.along for digit in digits) and prod(d.count for d in digits) % tile > 0
+
+    def is_matrix(self, over: str, tile: int) -> bool:
         """Whether rows and columns lie as those of a matrix do: nothing is skipped or outside.
 
         Args:
             over: The dimension that the loop runs along.
+            tile: How far one iteration goes.
         """
         moving = [
             [digit for digit in one.digits if digit.along or digit.count > 1]
@@ -293,6 +304,7 @@ class AddressMap:
         order = [(digit, 1) for digits in moving for digit in digits]
         return (
             len(self.counted) == 2
+            and not self.ends_in_tile(over, tile)
             and self.counted[1].dim == over
             # Behind a digit of fixed count the array may go on: rows are then apart.
             and len(moving[1]) <= 1
@@ -309,7 +321,7 @@ class AddressMap:
             over: The dimension that the loop runs along.
             tile: How far one iteration goes.
         """
-        if self.is_matrix(over):
+        if self.is_matrix(over, tile):
             return LoadForm.POINTWISE
         *outer, last = self.digits(over)
         if not outer:

@@ -123,6 +123,14 @@ def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
             hint=f"loop.align({node.name!r}, to={NARROW}), and pad {last.dim} if need be",
             field=node.name,
         )
+    if len(place.digits(over)) == 1 and place.ends_in_tile(over, node.type.sizes[over]):
+        raise GraphError(
+            f"{loop}: {node.name!r} has {inner.count} {last.dim}, no whole number of tiles of "
+            f"{node.type.sizes[over]}",
+            hint="put a digit of one value before it, which says where the columns end: "
+            f"{over}=(pl.digit('tap', 1), {inner.name})",
+            field=node.name,
+        )
     bits = inner.count * node.type.dtype.bits  # none of a size at launch, which says it itself
     if bits % (8 * node.align):
         whole = -(-bits // (8 * NARROW)) * 8 * NARROW // node.type.dtype.bits
@@ -140,12 +148,17 @@ def taps_of(loop: str, over: str, node: Node) -> tuple[tuple[tuple[str, int], ..
     """Which digits of the loop decide whether an index lies outside: fields of a word of bits.
 
     A field has a bit per combination of its digits: one field of all, or, where that is too many
-    bits, one for each digit.
+    bits, one for each digit. The first digit, which is what is past the last column, is among them
+    where a tile reaches there.
     """
     assert node.at is not None
     counts = {digit.name: digit.count for digit in node.at.digits(over)}
+    ends = node.at.ends_in_tile(over, node.type.sizes[over])
     names = [
-        name for name in counts if any(name in dict(one.index.factors) for one in node.at.checked())
+        name
+        for at, name in enumerate(counts)
+        if (ends and at == 0)
+        or any(name in dict(one.index.factors) for one in node.at.checked())
     ]
     fields = tuple((name, counts[name]) for name in names)
     if prod(counts[name] for name in names) <= MOST_TAPS:

@@ -122,6 +122,6 @@ def _elsewhere(launch: Launch, node: Node) -> dict[str, Any]:
     if node.kind is NodeKind.OUTPUT:
         return found | {"span": node.at.span(over, launch.tiles)}
     found["zeros_past"] = [over] if reads_zeros_past(over, node) else []
-    if not node.at.is_matrix(over):
+    if not node.at.is_matrix(over, node.type.sizes[over]):
         found["span"] = node.at.span(over, launch.tiles)
     return found

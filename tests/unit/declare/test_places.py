@@ -79,6 +79,7 @@ def test_forms_by_tile_and_channels() -> None:
     assert form(32, 64) is LoadForm.PER_LANE
     assert form(96, 64) is LoadForm.PER_LANE
     assert form(64, 64, taps=1) is LoadForm.POINTWISE
+    assert form(24, 64, taps=1) is LoadForm.PER_LANE
     assert form(64, 64, taps=1, stride=2) is LoadForm.UNIFORM
     assert form(64, 64, taps=1, pad=1) is LoadForm.UNIFORM
 
@@ -142,6 +143,7 @@ IMAGE = digit("i", "images")
         ({"ch": C + 1}, "channels last"),
         ({"ch": C, "h": P + R + C}, "channels last"),
         ({"n": P, "h": None, "m": (IMAGE, digit("p", "n"))}, "names of their own"),
+        ({"channels": 24, "k": (digit("c", 24),), "h": P}, "pl.digit('tap', 1)"),
         ({"dtype": "mxfp4", "other": "mxfp4"}, "8, 16 or 32 bits"),
     ],
 )

@@ -33,6 +33,8 @@ CASES: dict[str, Kind] = {
     "narrow loads": Kind(conv2d(64, 64, 64, pad=1, dilation=2), "gfx942"),
     "per lane": Kind(conv2d(24, 64, 64, 64, pad=2, bias=True, activation="relu"), "gfx950"),
     "many taps": Kind(conv2d(8, 64, 64, 64, taps=7, pad=3, stride=2), "gfx950"),
+    "a row of taps": Kind(conv2d(8, 64, 64, 64, taps=(1, 5)), "gfx950"),
+    "few channels": Kind(conv2d(24, 64, 64, taps=1), "gfx950"),
     "pointwise": Kind(conv2d(128, 64, 64, taps=1, residual=True), "gfx950"),
     "skipping": Kind(conv2d(128, 64, 64, taps=1, stride=2), "gfx950"),
     "volume": Kind(conv3d(32, 64, 64, pad=1, taps=(2, 3, 3)), "gfx950"),
@@ -86,13 +88,18 @@ def test_a_tap_outside_is_not_read() -> None:
     assert spoilt.tolist() == [[True, True, False, False], [False] * 4]
 
 
-def test_columns_past_the_last_tap_are_not_read() -> None:
+@pytest.mark.parametrize(
+    ("case", "columns", "whole"),
+    [("many taps", 392, 448), ("a row of taps", 40, 64), ("few channels", 24, 32)],
+)
+def test_columns_past_the_last_tap_are_not_read(case: str, columns: int, whole: int) -> None:
     """Weights padded with zeros, beside an image of infinities: no NaN appears."""
-    kernel = built("many taps")
-    sizes = {"images": 1, "h": 5, "w": 5, "n": 4, "k": 448}
-    f = np.zeros((4, 448), np.float32)
-    f[:, :392] = 1
-    x = np.full((1, 5, 5, 8), np.inf, np.float32)
+    kernel = built(case)
+    sizes = {"images": 1, "h": 5, "w": 5, "n": 4, "k": whole}
+    f = np.zeros((4, whole), np.float32)
+    f[:, :columns] = 1
+    channels = CASES[case].loop.meaning.all_sizes(sizes)["c"]
+    x = np.full((1, 5, 5, channels), np.inf, np.float32)
     trial = run_program(kernel.emitted, kernel, sizes=sizes, arrays={"X": x, "F": f})
     assert trial.ok
     assert not np.isnan(trial.outputs["out"]).any()

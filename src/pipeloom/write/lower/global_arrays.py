@@ -54,7 +54,9 @@ class Array:
     def is_mapped(self) -> bool:
         """Whether its tiles lie elsewhere than rows and columns of a matrix do."""
         place = self.node.at
-        return place is not None and not self.is_output and not place.is_matrix(self.over)
+        if place is None or self.is_output:
+            return False
+        return not place.is_matrix(self.over, self.node.type.sizes[self.over])
 
     @property
     def is_scattered(self) -> bool:
