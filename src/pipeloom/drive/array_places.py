@@ -73,7 +73,8 @@ class ArrayPlace:
         kind = storage(dtype)
         values = values[..., :: dtype.covers]
         codes = values.astype(kind) if dtype.bits == 32 else dtype.encode(values).astype(kind)
-        nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
+        poison = np.array([dtype.largest if dtype.is_integer else np.nan])
+        nan = dtype.encode(poison)[0] if dtype.bits < 32 else np.nan
         nan = np.iinfo(np.int32).min if dtype == I32 else nan
         wide = np.full(self.shape, nan, kind)
         wide[..., : values.shape[-1]] = self._moved(codes)
@@ -98,4 +99,4 @@ class ArrayPlace:
         part = stored[..., : self.sizes[self.order[-1]]]
         back = part.transpose([self.order.index(dim) for dim in self.node.dims])
         wide = dtype.bits == 32
-        return back.astype(np.float32) if wide else dtype.decode(back.astype(np.uint16))
+        return back.astype(dtype.held) if wide else dtype.decode(back.astype(np.uint16))

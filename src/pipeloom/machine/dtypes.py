@@ -116,6 +116,11 @@ class DType:
         return replace(self, name=f"{self.code}:{count}", covers=count)
 
     @property
+    def held(self) -> type[np.floating[Any]]:
+        """NumPy's type that has all of its values: a double for those of more than f32's bits."""
+        return np.float64 if self.mantissa > 23 else np.float32
+
+    @property
     def is_bool(self) -> bool:
         """Whether it holds truth values."""
         return self.exponent == 0 and self.mantissa == 0
@@ -186,10 +191,12 @@ class DType:
     def round(self, values: ArrayLike) -> Values:
         """The nearest values of the type, ties to even; blocks run along the last axis.
 
+        Integers saturate, and are 0 where there is a NaN.
+
         Args:
             values: Any numbers.
         """
-        array: Values = np.asarray(values, np.float64 if self.mantissa > 23 else np.float32)
+        array: Values = np.asarray(values, self.held)
         if self.scale is not None:
             scales = self.scales(array)
             return self._round(array / scales) * scales
@@ -222,7 +229,7 @@ class DType:
             return truth
         if self.is_integer:
             clipped: Values = np.clip(np.rint(array), self.lowest, self.largest)
-            return clipped
+            return np.where(np.isnan(array), array.dtype.type(0), clipped)
         if self.bits > TABLE_BITS:
             with np.errstate(over="ignore"):
                 return array.astype(np.float64 if self.bits > 32 else np.float32)
@@ -240,7 +247,7 @@ class DType:
             )
         array = np.asarray(values, np.float64)
         if self.is_integer:
-            whole = self._round(np.nan_to_num(array, nan=self.largest)).astype(np.int64)
+            whole = self._round(array).astype(np.int64)
             return (whole & ((1 << self.bits) - 1)).astype(np.uint16)
         ordered = _magnitudes(self)
         size = np.abs(array)

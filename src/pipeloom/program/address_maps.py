@@ -219,11 +219,11 @@ class AddressMap:
         """
         whole = tuple(len(places) for places in index.values())
         if not array.size:
-            return np.zeros(whole, np.float32)
+            return np.zeros(whole, array.dtype)
         at, inside = self.located(index, sizes, entries)
         clipped = [np.clip(p, 0, n - 1) for p, n in zip(at, array.shape, strict=True)]
         found = np.where(inside, array[tuple(clipped)], 0)
-        return np.broadcast_to(found, whole).astype(np.float32)
+        return np.array(np.broadcast_to(found, whole))
 
     def span(self, over: str, tile: Mapping[str, int]) -> str:
         """Elements between the first and the last that a block may address, as a formula of sizes

@@ -2,7 +2,8 @@
 
 This is the yardstick of every judge: the executor, the emulator's runs and the tests compare with
 it. Values are rounded to their type wherever they have one; sums are NumPy's, so a kernel that adds
-in another order agrees to rounding, and exactly where sums are exact.
+in another order agrees to rounding, and exactly where sums are exact. Integers are exact whatever
+their size (``whole_numbers`` says what ops make of them).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.problem_spans import Stretch, stretch_of
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
+from pipeloom.program.whole_numbers import operand_of, wrapped
 
 Array = NDArray[Any]
 
@@ -49,9 +51,9 @@ def evaluate(
     _check_outputs(meaning, sizes)
     tiles = meaning.tile  # of dimensions that only outputs have, one tile is all there is
     outputs = {
-        node.name: np.array(arrays[node.name], np.float32)
+        node.name: np.array(arrays[node.name], node.type.dtype.held)
         if node.name in arrays
-        else np.zeros([sizes.get(d, tiles.get(d, 1)) for d in node.dims], np.float32)
+        else np.zeros([sizes.get(d, tiles.get(d, 1)) for d in node.dims], node.type.dtype.held)
         for node in meaning.outputs
     }
     sizes = {**tiles, **dict.fromkeys(meaning.batch, 1), **sizes}
@@ -221,7 +223,7 @@ class _Evaluation:
         self._ops = ops
         self.stored: dict[str, list[Array]] = {node.name: [] for node in meaning.outputs}
         self.values: dict[str, Array] = {
-            node.name: np.full(node.type.shape, node.start, np.float32)
+            node.name: np.full(node.type.shape, node.start, node.type.dtype.held)
             for node in meaning.nodes
             if node.kind is NodeKind.CARRY
         }
@@ -255,7 +257,8 @@ class _Evaluation:
                 return np.full(node.type.shape, node.start, np.float32)
             case NodeKind.OUTPUT:
                 return node.type.dtype.round(self.values[node.uses[0]])
-        value = apply_node(self._meaning, node, self.values, self._ops)
+        wide = self._width is not None
+        value = apply_node(self._meaning, node, self.values, self._ops, wide=wide)
         if node.when is not None and node.otherwise is not None:
             taken, other = (
                 aligned(self.values[name], self._meaning[name].type.dims, node.type.dims)
@@ -277,15 +280,28 @@ class _Evaluation:
 
 
 def apply_node(
-    meaning: Meaning, node: Node, values: Mapping[str, Array], ops: Vocabulary = VOCABULARY
+    meaning: Meaning,
+    node: Node,
+    values: Mapping[str, Array],
+    ops: Vocabulary = VOCABULARY,
+    *,
+    wide: bool = False,
 ) -> Array:
     """An OP node's result from the arrays of its operands (any matching part of each).
 
-    Not rounded, and without ``when``. With ``init``, the reduced result is combined with it.
+    Not rounded, and without ``when``. With ``init``, the reduced result is combined with it. With
+    ``wide`` it computes in double precision, as which values are then given.
     """
     op = ops[node.op]
     domain = meaning.domain(node)
-    operands = [aligned(values[name], meaning[name].type.dims, domain.dims) for name in node.uses]
+    operands = [
+        aligned(
+            operand_of(node, values[name], meaning[name], wide=wide),
+            meaning[name].type.dims,
+            domain.dims,
+        )
+        for name in node.uses
+    ]
     over = tuple(i for i, dim in enumerate(domain.dims) if dim not in node.type.dims)
     with np.errstate(all="ignore"):
         result = op.apply(*operands, over=over)
@@ -296,7 +312,7 @@ def apply_node(
             assert op.reduce is not None
             start = aligned(values[node.init], meaning[node.init].type.dims, node.type.dims)
             result = op.reduce.ufunc(start, result)
-    return np.asarray(result)
+        return np.asarray(wrapped(node, result))
 
 
 def aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
@@ -389,7 +405,7 @@ def padded_tile(
         tile = node.at.gathered(array, _indices(node, slices), own, entries or {})
     else:
         part = array[slices]
-        tile = np.zeros(node.type.shape, np.float32)
+        tile = np.zeros(node.type.shape, np.asarray(array).dtype)
         tile[tuple(slice(0, size) for size in part.shape)] = part
     if end is not None:
         tile[max(end - slices[0].start, 0) :] = 0

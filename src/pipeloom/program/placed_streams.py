@@ -157,8 +157,7 @@ def taps_of(loop: str, over: str, node: Node) -> tuple[tuple[tuple[str, int], ..
     names = [
         name
         for at, name in enumerate(counts)
-        if (ends and at == 0)
-        or any(name in dict(one.index.factors) for one in node.at.checked())
+        if (ends and at == 0) or any(name in dict(one.index.factors) for one in node.at.checked())
     ]
     fields = tuple((name, counts[name]) for name in names)
     if prod(counts[name] for name in names) <= MOST_TAPS:

@@ -125,7 +125,8 @@ def _check_has_bytes(target: Target, dtype: str, way: str) -> None:
 
 
 def whole_number(code: Code, result: Register, source: Register) -> None:
-    """f32 to i32, to nearest even; past the largest it saturates (CDNA3 ISA, "V_CVT_I32_F32")."""
+    """f32 to i32, to nearest even; past the largest it saturates, and of a NaN it is 0 (CDNA3 ISA,
+    "V_CVT_I32_F32")."""
     code("v_rndne_f32", result, source)
     code("v_cvt_i32_f32", result, result)
 
@@ -133,12 +134,12 @@ def whole_number(code: Code, result: Register, source: Register) -> None:
 def _pack_integers(
     code: Code, result: Register, sources: Sequence[Register], work: Register
 ) -> None:
-    """Four f32 as signed bytes: clamped, rounded, and joined from the last one on."""
+    """Four f32 as signed bytes: rounded, clamped, and joined from the last one on."""
     byte, joined = work.part(0), work.part(1)
     for place, source in reversed(list(enumerate(sources))):
-        code("v_max_f32", byte, float_bits(-128.0), source)
-        code("v_min_f32", byte, float_bits(127.0), byte)
-        whole_number(code, byte, byte)
+        whole_number(code, byte, source)
+        code("v_max_i32", byte, -128, byte)
+        code("v_min_i32", byte, 127, byte)
         code("v_and_b32", byte, 0xFF, byte)
         last = place == len(sources) - 1
         code("v_lshl_or_b32", joined, 0 if last else joined, 8, byte)

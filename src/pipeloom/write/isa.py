@@ -174,7 +174,7 @@ def _table() -> dict[str, Opcode]:
     binary = (
         "v_add_f32 v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
         "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32 v_max_f32 v_min_f32 v_mul_u32_u24 "
-        "v_mul_f32 v_cvt_pk_fp8_f32 v_cvt_pk_bf8_f32 v_min_u32 v_mul_hi_u32"
+        "v_mul_f32 v_cvt_pk_fp8_f32 v_cvt_pk_bf8_f32 v_min_u32 v_mul_hi_u32 v_max_i32 v_min_i32"
     )
     add(binary, "=v1", "svi1", "svi1")
     ternary = (

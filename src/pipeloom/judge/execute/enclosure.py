@@ -125,7 +125,9 @@ class Enclosure:
             return _exactly(values[node.name])
         low = high = None
         for point in _points(ranges):
-            found = np.asarray(apply_node(self._meaning, node, point, self._ops), np.float64)
+            found = np.asarray(
+                apply_node(self._meaning, node, point, self._ops, wide=True), np.float64
+            )
             low = found if low is None else np.fmin(low, found)
             high = found if high is None else np.fmax(high, found)
         assert low is not None
@@ -156,7 +158,8 @@ class Enclosure:
                 self._sums[node.name] = sum_
         value = values[node.name]
         if node.when is not None:  # what it would be if it were taken
-            value = np.asarray(node.type.dtype.round(apply_node(meaning, node, values, self._ops)))
+            found = apply_node(meaning, node, values, self._ops, wide=True)
+            value = np.asarray(node.type.dtype.round(found))
         slack = sum_.slack(node.type.dtype)
         if slack is None:
             return _exactly(np.asarray(value, np.float64))

@@ -209,7 +209,11 @@ def _plan(
     masked = _masked(context, work, target, sources)
     if masked is not None and tile.pack == 1 and region is None:
         return plan_mask(context, masked, jobs)
-    raw = op.name not in VOCABULARY
+    raw = op.name not in VOCABULARY or (
+        op.lowered() == _MOVE.lowered()
+        and sources[0].tile is not None
+        and sources[0].tile.resource.type.dtype == tile.resource.type.dtype
+    )
     rounds = tile.resource.type.dtype.is_integer and not raw
     operands = Operands(context, tile, len(sources), raw=raw, node=work.node)
     exact = op.lowered() == _MOVE.lowered() and all(
