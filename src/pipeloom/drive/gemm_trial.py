@@ -21,9 +21,11 @@ import numpy.typing as npt
 from pipeloom.drive.array_places import UNTOUCHED, storage
 from pipeloom.drive.gemm import Gemm
 from pipeloom.drive.runners import InEmulator, Runner
-from pipeloom.drive.trial import Data, Launchable, Trial, allowed_error, compared, made_up
+from pipeloom.drive.trial import Data, Launchable, Trial, made_up
 from pipeloom.judge.emulate import Timing
+from pipeloom.judge.execute.allowed import allowed, outside
 from pipeloom.machine.dtypes import DType
+from pipeloom.program.block_values import is_exact
 from pipeloom.program.evaluate import evaluate
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node
@@ -154,15 +156,15 @@ def run_gemm(
     scalars = {"alpha": p.alpha, "beta": p.beta}
     runner = runner or ready.runner(p.seed, timing, check_races, p.excess)
     launched = runner(shown, scalars)
-    expected = [
-        evaluate(meaning, {name: one[batch] for name, one in given.items()}, scalars)["out"]
-        for batch in range(p.batches)
-    ]
+    batches = [{n: one[batch] for n, one in given.items()} for batch in range(p.batches)]
+    expected = np.stack([evaluate(meaning, one, scalars)["out"] for one in batches])
+    bounds = None
+    if not is_exact(meaning):
+        bounds = np.stack([allowed(meaning, one, scalars)["out"] for one in batches])
     places = c.places()
     got = whole[places]
     numbers = got if out.bits == 32 else out.decode(got)
-    slack = allowed_error(meaning, Data.INTEGERS)
-    wrong, worst = compared(out, numbers, np.stack(expected), slack)
+    wrong, worst = outside(numbers, expected, bounds)
     untouched = np.ones(len(whole), np.bool_)
     untouched[places] = False
     left = np.ascontiguousarray(whole[untouched]).view(np.uint8)

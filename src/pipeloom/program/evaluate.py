@@ -9,13 +9,15 @@ their size (``whole_numbers`` says what ops make of them).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
+from pipeloom.program.block_values import evaluate_block, place_tile
 from pipeloom.program.index_arrays import (
     check_blocks,
     chosen_indices,
@@ -23,12 +25,29 @@ from pipeloom.program.index_arrays import (
 )
 from pipeloom.program.index_forms import Places
 from pipeloom.program.meaning import Meaning
-from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.problem_spans import Stretch, stretch_of
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
-from pipeloom.program.whole_numbers import operand_of, wrapped
 
 Array = NDArray[Any]
+
+
+class BlockOutputs(Protocol):
+    """What to say of the outputs of one workgroup, one array per iteration, or one."""
+
+    @property
+    def held(self) -> np.dtype[Any]:
+        """NumPy's type of it."""
+
+    def __call__(
+        self,
+        scalars: Mapping[str, float],
+        ops: Vocabulary,
+        meaning: Meaning,
+        tiles: Mapping[str, Sequence[Array]],
+        trips: int,
+    ) -> Mapping[str, list[Array]]:
+        """Of so many trips on these tiles."""
 
 
 def evaluate(
@@ -37,6 +56,7 @@ def evaluate(
     scalars: Mapping[str, float] | None = None,
     ops: Vocabulary = VOCABULARY,
     sizes: Mapping[str, int] | None = None,
+    block: BlockOutputs | None = None,
 ) -> dict[str, Array]:
     """The outputs for whole arrays: every block of the grid, as many iterations as they take.
 
@@ -44,18 +64,22 @@ def evaluate(
     lies outside reads as zero, and is not stored. Dimensions of one name must agree in size, and
     one that neither the loop nor an output goes along must fit into its tile. ``sizes`` are those
     that no input has: of outputs whose rows are scattered, which are 0 where nothing is stored, or
-    what ``arrays`` has of them.
+    what ``arrays`` has of them. ``block`` says something else of each block than its outputs: how
+    far they may be off.
     """
+    of_block, held = block or _values_of_block, None if block is None else block.held
     sizes = {**(sizes or {}), **array_sizes(meaning, arrays)}
     meaning.check_sizes(sizes)
     _check_outputs(meaning, sizes)
     tiles = meaning.tile  # of dimensions that only outputs have, one tile is all there is
     outputs = {
-        node.name: np.array(arrays[node.name], node.type.dtype.held)
-        if node.name in arrays
-        else np.zeros([sizes.get(d, tiles.get(d, 1)) for d in node.dims], node.type.dtype.held)
+        node.name: np.zeros(
+            [sizes.get(d, tiles.get(d, 1)) for d in node.dims], held or node.type.dtype.held
+        )
         for node in meaning.outputs
     }
+    for name in outputs.keys() & arrays.keys():
+        outputs[name][...] = arrays[name]
     sizes = {**tiles, **dict.fromkeys(meaning.batch, 1), **sizes}
     for index in product(*(range(sizes[d]) for d in meaning.batch)):
         batch = dict(zip(meaning.batch, index, strict=True))
@@ -63,7 +87,8 @@ def evaluate(
         given |= {n.name: arrays[n.name] for n in meaning.index_arrays}
         into = {n.name: outputs[n.name][of_batch(n, batch)] for n in meaning.outputs}
         stretch = _stretch(meaning, batch, sizes, arrays)
-        _evaluate_one(meaning, given, into, sizes, stretch, scalars, ops)
+        say = partial(of_block, scalars or {}, ops)
+        _evaluate_one(meaning, given, into, sizes, stretch, say)
     return outputs
 
 
@@ -78,6 +103,16 @@ def _stretch(
     if meaning.span is None:
         return Stretch(0, -(-size // tile), size)
     return stretch_of(meaning.span, tile, size, problem, sizes, arrays)
+
+
+def _values_of_block(
+    scalars: Mapping[str, float],
+    ops: Vocabulary,
+    meaning: Meaning,
+    tiles: Mapping[str, Sequence[Array]],
+    trips: int,
+) -> Mapping[str, list[Array]]:
+    return evaluate_block(meaning, tiles, trips, scalars, ops)
 
 
 def _check_outputs(meaning: Meaning, sizes: Mapping[str, int]) -> None:
@@ -101,8 +136,7 @@ def _evaluate_one(
     outputs: Mapping[str, Array],
     sizes: Mapping[str, int],
     stretch: Stretch,
-    scalars: Mapping[str, float] | None,
-    ops: Vocabulary,
+    of_block: Callable[[Meaning, Mapping[str, Sequence[Array]], int], Mapping[str, list[Array]]],
 ) -> None:
     own = {**sizes, meaning.over: stretch.size}
     places = range(stretch.first, stretch.first + max(stretch.tiles, 1))
@@ -113,7 +147,7 @@ def _evaluate_one(
             for n in meaning.nodes
             if n.kind.is_place
         }
-        for name, values in evaluate_block(meaning, tiles, stretch.tiles, scalars, ops).items():
+        for name, values in of_block(meaning, tiles, stretch.tiles).items():
             for iteration, value in enumerate(values):
                 node = meaning[name]
                 place = block_slices(meaning, node, block, iteration)
@@ -169,159 +203,6 @@ def _block_indices(
     meaning: Meaning, node: Node, block: Mapping[str, int]
 ) -> Iterator[tuple[str, Places]]:
     yield from _indices(node, block_slices(meaning, node, block, 0)).items()
-
-
-def evaluate_block(
-    meaning: Meaning,
-    tiles: Mapping[str, Sequence[Array]],
-    trips: int,
-    scalars: Mapping[str, float] | None = None,
-    ops: Vocabulary = VOCABULARY,
-    look: Callable[[Region, Mapping[str, Array]], None] | None = None,
-    *,
-    wide: bool = False,
-) -> dict[str, list[Array]]:
-    """The outputs of one workgroup: ``tiles`` has one array per iteration (one, if RESIDENT).
-
-    An output of the LOOP has one array per iteration, one AFTER it a single one. ``look`` is shown
-    all values, region by region, in the loop once per iteration. What is left along a dimension is
-    as in a single block of whole tiles, unless ``tiles`` has it. With ``wide`` every op computes in
-    double precision, and only its result is rounded to its type.
-    """
-    whole = {d: s for n in meaning.nodes for d, s in n.type.sizes.items()}
-    whole[meaning.over] = trips * whole.get(meaning.over, 1)
-    left = {
-        n.name: [place_tile(meaning, n, whole, {}, i) for i in range(max(trips, 1))]
-        for n in meaning.nodes
-        if n.kind.is_place and n.name not in tiles
-    }
-    run = _Evaluation(meaning, {**left, **tiles}, scalars or {}, ops, look, wide)
-    run.region(Region.BEFORE, 0)
-    for iteration in range(trips):
-        run.region(Region.LOOP, iteration)
-    run.region(Region.AFTER, 0)
-    return run.stored
-
-
-class _Evaluation:
-    """The values of one workgroup, iteration after iteration."""
-
-    def __init__(
-        self,
-        meaning: Meaning,
-        tiles: Mapping[str, Sequence[Array]],
-        scalars: Mapping[str, float],
-        ops: Vocabulary,
-        look: Callable[[Region, Mapping[str, Array]], None] | None,
-        wide: bool = False,
-    ) -> None:
-        self._look = look
-        self._width = np.float64 if wide else None
-        self._meaning = meaning
-        self._tiles = tiles
-        self._scalars = scalars
-        self._ops = ops
-        self.stored: dict[str, list[Array]] = {node.name: [] for node in meaning.outputs}
-        self.values: dict[str, Array] = {
-            node.name: np.full(node.type.shape, node.start, node.type.dtype.held)
-            for node in meaning.nodes
-            if node.kind is NodeKind.CARRY
-        }
-
-    def region(self, region: Region, iteration: int) -> None:
-        """All nodes of a region, in order; then the carries move on."""
-        for node in self._meaning.nodes:
-            if node.region is region and node.kind is not NodeKind.CARRY:
-                value = self._value(node, iteration)
-                self.values[node.name] = np.asarray(value, self._width)
-                if node.kind is NodeKind.OUTPUT:
-                    self.stored[node.name].append(self.values[node.name])
-        if self._look is not None:
-            self._look(region, self.values)
-        if region is Region.LOOP:
-            carries = [n for n in self._meaning.nodes if n.kind is NodeKind.CARRY]
-            moved = {node.name: self.values[node.uses[0]] for node in carries}
-            self.values |= moved
-
-    def _value(self, node: Node, iteration: int) -> Array:
-        match node.kind:
-            case NodeKind.LEFT | NodeKind.SIZE:
-                return self._tiles[node.name][iteration]
-            case NodeKind.STREAM:
-                return node.type.dtype.round(self._tiles[node.name][iteration])
-            case NodeKind.RESIDENT:
-                return node.type.dtype.round(self._tiles[node.name][0])
-            case NodeKind.SCALAR:
-                return np.full(node.type.shape, self._scalar(node), np.float32)
-            case NodeKind.CONSTANT:
-                return np.full(node.type.shape, node.start, np.float32)
-            case NodeKind.OUTPUT:
-                return node.type.dtype.round(self.values[node.uses[0]])
-        wide = self._width is not None
-        value = apply_node(self._meaning, node, self.values, self._ops, wide=wide)
-        if node.when is not None and node.otherwise is not None:
-            taken, other = (
-                aligned(self.values[name], self._meaning[name].type.dims, node.type.dims)
-                for name in (node.when, node.otherwise)
-            )
-            value = np.where(taken != 0, value, other)
-        return node.type.dtype.round(value)
-
-    def _scalar(self, node: Node) -> float:
-        if node.name not in self._scalars and node.start is not None:
-            return node.start
-        if node.name not in self._scalars:
-            raise ConfigError(
-                f"{self._meaning.name} needs the scalar {node.name!r}",
-                hint=f"pass scalars={{{node.name!r}: ...}}",
-                field=node.name,
-            )
-        return float(self._scalars[node.name])
-
-
-def apply_node(
-    meaning: Meaning,
-    node: Node,
-    values: Mapping[str, Array],
-    ops: Vocabulary = VOCABULARY,
-    *,
-    wide: bool = False,
-) -> Array:
-    """An OP node's result from the arrays of its operands (any matching part of each).
-
-    Not rounded, and without ``when``. With ``init``, the reduced result is combined with it. With
-    ``wide`` it computes in double precision, as which values are then given.
-    """
-    op = ops[node.op]
-    domain = meaning.domain(node)
-    operands = [
-        aligned(
-            operand_of(node, values[name], meaning[name], wide=wide),
-            meaning[name].type.dims,
-            domain.dims,
-        )
-        for name in node.uses
-    ]
-    over = tuple(i for i, dim in enumerate(domain.dims) if dim not in node.type.dims)
-    with np.errstate(all="ignore"):
-        result = op.apply(*operands, over=over)
-        shape = np.broadcast_shapes(*(a.shape for a in operands))
-        kept = tuple(size for i, size in enumerate(shape) if i not in over)
-        result = np.broadcast_to(result, kept)
-        if node.init is not None:
-            assert op.reduce is not None
-            start = aligned(values[node.init], meaning[node.init].type.dims, node.type.dims)
-            result = op.reduce.ufunc(start, result)
-        return np.asarray(wrapped(node, result))
-
-
-def aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
-    """An array of ``dims`` with its axes in the order of ``onto``, and 1 long where it has none."""
-    order = sorted(range(len(dims)), key=lambda i: onto.index(dims[i]))
-    moved = value.transpose(order)
-    present = [dims[i] for i in order]
-    shape = [moved.shape[present.index(d)] if d in present else 1 for d in onto]
-    return moved.reshape(shape)
 
 
 def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]:
@@ -410,24 +291,6 @@ def padded_tile(
     if end is not None:
         tile[max(end - slices[0].start, 0) :] = 0
     return tile
-
-
-def place_tile(
-    meaning: Meaning, node: Node, sizes: Mapping[str, int], block: Mapping[str, int], iteration: int
-) -> Array:
-    """How many elements are left along a LEFT node's dimension, from each one of a tile on; of a
-    SIZE how many there are."""
-    if node.along is not None:
-        return np.array(sizes[node.along], np.float32)
-    dim, tile = node.type.dims[0], node.type.shape[0]
-    at = iteration if dim == meaning.over else block.get(dim, 0)
-    return (sizes[dim] - at * tile - np.arange(tile)).astype(np.float32)
-
-
-def is_exact(meaning: Meaning) -> bool:
-    """Whether sums of its small whole numbers are exact whatever their order."""
-    ops = [n.op for n in meaning.nodes if n.kind is NodeKind.OP]
-    return all(op in VOCABULARY and VOCABULARY[op].exact for op in ops)
 
 
 def _step(meaning: Meaning) -> int:

@@ -10,7 +10,8 @@ import pytest
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, row_sum
 from pipeloom.errors import GraphError
-from pipeloom.program.evaluate import evaluate_block, padded_tile, place_tile
+from pipeloom.program.block_values import evaluate_block, place_tile
+from pipeloom.program.evaluate import padded_tile
 from pipeloom.program.nodes import NodeKind
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.program import Access, NodeKind, Program, Region, Space, Work
-from pipeloom.program.evaluate import apply_node, place_tile
+from pipeloom.program.block_values import apply_node, place_tile
 from pipeloom.program.tiles import Box, project
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 

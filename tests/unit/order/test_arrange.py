@@ -17,7 +17,7 @@ from pipeloom.order.arrange import arrange
 from pipeloom.order.modulo import Objective
 from pipeloom.order.strategy import Exact
 from pipeloom.program import Program, Region, Space, Work
-from pipeloom.program.evaluate import evaluate_block
+from pipeloom.program.block_values import evaluate_block
 from pipeloom.program.tiles import overlap, volume
 from tests.unit.order import loops
 from tests.unit.order.lockstep import run_in_step

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pipeloom.declare.products import product
@@ -67,3 +68,14 @@ def test_block_scales_lie_as_kernels_take_them(dtype: str) -> None:
     sizes = {"m": 21, "n": 13, "k": emitted.launch.least + emitted.launch.step}
     trial = run_program(emitted, assemble(emitted), sizes=sizes, spare={"blocks_A": 3})
     assert trial.ok, trial.summary()
+
+
+def test_numbers_that_are_not_whole_need_no_word(built: Callable[..., Launchable]) -> None:
+    """How near results must be follows from the arrays, and a word about data changes nothing."""
+    ready = built("single_buffer", "bf16", SHAPE, "gfx950", "f32")
+    rng = np.random.default_rng(2)
+    depth = ready.emitted.k_min + 4 * ready.emitted.k_step
+    arrays = {name: rng.standard_normal((64, depth)) for name in "AB"}
+    trial = run(ready, 64, 64, 4, arrays=arrays)
+    assert trial.ok, trial.summary()
+    assert 0 < trial.worst <= 1

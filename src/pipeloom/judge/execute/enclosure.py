@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, OpDef, Region, Vocabulary
-from pipeloom.program.evaluate import aligned, apply_node
+from pipeloom.program.block_values import aligned, apply_node
 from pipeloom.program.vocabulary import PRODUCTS, Reduce
 
 Array = NDArray[Any]
@@ -79,8 +79,11 @@ class Sum:
 class Enclosure:
     """Follows an evaluation region by region and encloses every value of it."""
 
-    def __init__(self, meaning: Meaning, ops: Vocabulary = VOCABULARY) -> None:
+    def __init__(
+        self, meaning: Meaning, ops: Vocabulary = VOCABULARY, near: float = NEAR, least: float = 0.0
+    ) -> None:
         self._meaning = meaning
+        self._near, self._least = near, least
         self._ops = ops
         self._carries = [n for n in meaning.nodes if n.kind is NodeKind.CARRY]
         self._update = {carry.name: carry.uses[0] for carry in self._carries}
@@ -133,8 +136,12 @@ class Enclosure:
         assert low is not None
         assert high is not None
         if not op.exact:
-            low, high = low - NEAR * np.abs(low), high + NEAR * np.abs(high)
+            low, high = low - self._doubt(low), high + self._doubt(high)
         return _rounded(low, high, node.type.dtype)
+
+    def _doubt(self, value: Array) -> Array:
+        """How far a function's result may be from NumPy's."""
+        return np.where(np.isfinite(value), self._near * np.abs(value) + self._least, 0.0)
 
     def _summed(self, node: Node, op: OpDef, values: Mapping[str, Array]) -> Bounds:
         meaning = self._meaning
@@ -200,7 +207,7 @@ class Enclosure:
                 found = each.apply(*(laid(name, point[name]) for name in node.uses))
                 least, most_ = np.fmin(least, found), np.fmax(most_, found)
             if not op.exact:
-                least, most_ = least - NEAR * np.abs(term), most_ + NEAR * np.abs(term)
+                least, most_ = least - self._doubt(term), most_ + self._doubt(term)
             size = np.abs(term).sum(axis=over)
             doubt = np.maximum(term - least, most_ - term).sum(axis=over)
             step = grid(term)

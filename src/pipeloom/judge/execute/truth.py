@@ -26,7 +26,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.enclosure import Bounds, Enclosure
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
-from pipeloom.program.evaluate import evaluate_block, is_exact, place_tile
+from pipeloom.program.block_values import evaluate_block, is_exact, place_tile
 
 Array = NDArray[Any]
 SETS = 3

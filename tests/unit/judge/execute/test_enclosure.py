@@ -17,7 +17,7 @@ from pipeloom.judge.execute.enclosure import Enclosure, Sum, grid
 from pipeloom.judge.execute.truth import Array, Truth, truth_for
 from pipeloom.machine.dtypes import BF16, F32, FP16, DType
 from pipeloom.program import OpDef, Program, Region, Work
-from pipeloom.program.evaluate import evaluate_block
+from pipeloom.program.block_values import evaluate_block
 from pipeloom.program.vocabulary import VOCABULARY, Reduce
 
 ITERATIONS = 3

@@ -11,7 +11,7 @@ from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
 from pipeloom.judge.execute import ORDERS, TIMINGS, Executor, Fault, execute, wave_last
 from pipeloom.program import OpDef, Program, Work
-from pipeloom.program.evaluate import evaluate_block
+from pipeloom.program.block_values import evaluate_block
 from pipeloom.program.vocabulary import VOCABULARY
 from pipeloom.reference.lift import lift_in_units
 from tests.unit.judge.verify.programs import attention, lowered

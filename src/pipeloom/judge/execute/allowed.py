@@ -1,0 +1,84 @@
+"""What a kernel may store: bounds for each element, from the very data that it runs on.
+
+Sums of numbers on one grid that fit their type come out the same in any order, so most results are
+one number. Others lie between two: sums that are rounded, and what the transcendental unit gives,
+which is within one unit of the last place (CDNA3 ISA, 6.2), three such instructions in a division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeloom.judge.execute.enclosure import Array, Bounds, Enclosure
+from pipeloom.program import VOCABULARY, Meaning, Region, Vocabulary
+from pipeloom.program.block_values import evaluate_block
+from pipeloom.program.evaluate import evaluate
+from pipeloom.program.vocabulary import SMALLEST
+
+NEAR = 2.0**-21
+"""What functions of the chip may be off by, relative to the result."""
+HELD = np.dtype([("low", np.float64), ("high", np.float64)])
+
+
+class _BoundsOfBlock:
+    """The bounds of a workgroup's outputs."""
+
+    held = HELD
+
+    def __call__(
+        self,
+        scalars: Mapping[str, float],
+        ops: Vocabulary,
+        meaning: Meaning,
+        tiles: Mapping[str, Sequence[Array]],
+        trips: int,
+    ) -> Mapping[str, list[Array]]:
+        found: dict[str, list[Array]] = {node.name: [] for node in meaning.outputs}
+        enclosure = Enclosure(meaning, ops, NEAR, SMALLEST)
+
+        def look(region: Region, values: Mapping[str, Array]) -> None:
+            ranges = enclosure.follow(region, values)
+            for node in meaning.outputs:
+                if node.region is region:
+                    found[node.name].append(_together(ranges[node.name], values[node.name]))
+
+        with np.errstate(all="ignore"):
+            evaluate_block(meaning, tiles, trips, scalars, ops, look, wide=True)
+        return found
+
+
+def _together(bounds: Bounds, value: Array) -> Array:
+    pair = np.zeros(np.shape(value), HELD)
+    pair["low"], pair["high"] = bounds.low, bounds.high
+    return pair
+
+
+def allowed(
+    meaning: Meaning,
+    arrays: Mapping[str, Array],
+    scalars: Mapping[str, float] | None = None,
+    ops: Vocabulary = VOCABULARY,
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, Array]:
+    """The least and the most that each element of the outputs may be, for whole arrays.
+
+    Args as those of ``evaluate``; fields ``low`` and ``high`` of structured arrays.
+    """
+    return evaluate(meaning, arrays, scalars, ops, sizes, _BoundsOfBlock())
+
+
+def outside(got: Array, expected: Array, bounds: Any = None) -> tuple[int, float]:
+    """How many elements lie outside of their bounds, and the largest error relative to those;
+    without bounds they must be equal."""
+    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+    if bounds is None:
+        return int((~same).sum()), float((~same).any())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        inside = same | ((got >= bounds["low"]) & (got <= bounds["high"]))
+        reach = np.maximum(bounds["high"] - expected, expected - bounds["low"])
+        error = np.abs(got.astype(np.float64) - expected) / reach
+    error = np.where(same, 0.0, np.where(np.isfinite(error), error, np.where(inside, 1.0, np.inf)))
+    return int((~inside).sum()), float(error.max(initial=0.0))
