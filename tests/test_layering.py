@@ -219,12 +219,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.index_trials": ("program", "judge.emulate", "drive.array_places"),
     "drive.runners": ("machine", "judge.emulate", "device"),
     "drive.trial": (
-        *("errors", "checks", "machine", "program", "write", "judge.emulate"),
+        *("errors", "checks", "machine", "program", "write", "judge.emulate", "judge.execute"),
         *("drive.array_places", "drive.index_trials", "drive.runners"),
     ),
     "drive.gemm_trial": (
-        *("machine", "program", "write", "judge.emulate", "drive", "drive.trial"),
-        *("drive.array_places", "drive.runners"),
+        *("machine", "program", "write", "judge.emulate", "judge.execute", "drive"),
+        *("drive.trial", "drive.array_places", "drive.runners"),
     ),
     "drive.running_gemms": (
         *("errors", "checks", "files", "plain", "write", "device"),
