@@ -1,8 +1,7 @@
 """Row by row: softmax, norms, losses and gates, a row in the registers of a wave, over rows.
 
 Arrays have three dimensions: ``b`` workgroups, ``r`` rows of each, ``n`` columns, at most a tile of
-them. Columns are any number: what lies past the end of a row is masked. Rows are as many as
-whole trips of the loop take, which the kernel says (``k_min``, ``k_step``).
+them. Columns are any number: what lies past the end of a row is masked. So are rows.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ lies there, the value is masked first, as if the declaration had said so:
     e.sum("n")      within(e, n left).sum("n"); nothing, where e is 0 past the end anyway
 
 So sizes need not be multiples of tiles, along the loop's dimension or another. A plain sum of
-products of streams is left as it is: launches of any size begin it with zeros.
+products of streams is left as it is: launches of any size begin it with zeros. So is any other sum
+that a mask along the loop would not free of what loads take at a time.
 """
 
 from __future__ import annotations
@@ -28,11 +29,24 @@ from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, Reduce
 def masked(meaning: Meaning) -> Meaning:
     """The same for whole tiles, and right past the ends of arrays."""
     others = sorted({d for n in meaning.inputs for d in n.type.dims} - {meaning.over})
-    if not meaning.adds_up and (not meaning.ragged or _notices_in_tiles(meaning)):
+    if (not meaning.adds_up or _takes_rows(meaning)) and (
+        not meaning.ragged or _notices_in_tiles(meaning)
+    ):
         found = _along(meaning, [*others, meaning.over])
         if found.ragged:
             return found
     return _along(meaning, others)
+
+
+def _takes_rows(meaning: Meaning) -> bool:
+    """Whether vector ops take streams whose rows go along the loop, where zeros before the arrays
+    leave rows of whole loads only."""
+    streams = {n.name for n in meaning.inputs if n.kind is NodeKind.STREAM}
+    rows = {name for name in streams if not ends_with_block(meaning, meaning[name])}
+    return any(
+        rows & set(node.operands) and node.kind is NodeKind.OP and node.op not in PRODUCTS
+        for node in meaning.nodes
+    )
 
 
 def _notices_in_tiles(meaning: Meaning) -> bool:

@@ -83,12 +83,10 @@ _ANY = _Value(ANYTHING)
 def idles_past_end(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> bool:
     """Whether arrays may have any size, and a kernel run more iterations than they take.
 
-    What is stored per iteration must be dropped there, what is read must be zeros or masked, and
-    what is stored after the loop must not notice.
+    What is stored per iteration is dropped there by every writer, what is read must be zeros or
+    masked, and what is stored after the loop must not notice.
     """
     stored = [n for n in meaning.outputs if n.region is Region.LOOP]
-    if not all(ends_with_block(meaning, node) for node in stored):
-        return False
     if len(stored) == len(meaning.outputs):
         return _masks_tails(meaning) or not _mixes(meaning)
     masked = any(meaning.is_left(n.name, meaning.over) for n in meaning.nodes)

@@ -44,14 +44,16 @@ def needs_finite(meaning: Meaning) -> bool:
 def noticed(meaning: Meaning, dim: str, inputs: Inputs = Inputs.FINITE) -> list[tuple[str, str]]:
     """(node, operand): reductions over a dimension that would notice elements past its end.
 
-    Of a product whose operands are both loaded, nothing is known to.
+    Of a product whose operands are both loaded, nothing is known to. Its loads end with rows, which
+    launches ask of sizes; what vector ops take is loaded as widely as tiles allow, and past the end
+    of a row the next one begins.
     """
     usual = {name: value.range for name, value in usual_values(meaning, inputs).items()}
-    past = _past(meaning, dim, usual)
+    pasts = {wide: _past(meaning, dim, usual, wide=wide) for wide in (False, True)}
     found = []
     for name, operand in reduced(meaning, dim):
         node = meaning[name]
-        op = VOCABULARY[node.op]
+        op, past = VOCABULARY[node.op], pasts[node.op not in PRODUCTS]
         assert op.reduce is not None
         terms = [past[n] if dim in meaning[n].type.dims else usual[n] for n in node.uses]
         each = result(node.op, terms, 1)
@@ -81,21 +83,31 @@ def _reduces(meaning: Meaning, node: Node, dim: str) -> bool:
     return dim in meaning.domain(node).dims and dim not in node.type.dims
 
 
-def _past(meaning: Meaning, dim: str, usual: Mapping[str, Range]) -> dict[str, Range]:
-    """Every value that has the dimension, past its end; carries as they start, if they stay so."""
+def _past(
+    meaning: Meaning, dim: str, usual: Mapping[str, Range], *, wide: bool
+) -> dict[str, Range]:
+    """Every value that has the dimension, past its end; carries as they start, if they stay so.
+
+    ``wide`` loads bring what lies behind the end of a row with its last elements.
+    """
     carries = [n for n in meaning.nodes if n.kind is NodeKind.CARRY and dim in n.type.dims]
     guess = {n.name: stored(n.type.dtype, exactly(n.start or 0.0)) for n in carries}
     for _ in carries:
-        past = _once(meaning, dim, usual, guess)
+        past = _once(meaning, dim, usual, guess, wide=wide)
         changed = [n.name for n in carries if past[n.uses[0]] != guess[n.name]]
         if not changed:
             return past
         guess |= dict.fromkeys(changed, ANYTHING)
-    return _once(meaning, dim, usual, guess)
+    return _once(meaning, dim, usual, guess, wide=wide)
 
 
 def _once(
-    meaning: Meaning, dim: str, usual: Mapping[str, Range], carried: Mapping[str, Range]
+    meaning: Meaning,
+    dim: str,
+    usual: Mapping[str, Range],
+    carried: Mapping[str, Range],
+    *,
+    wide: bool,
 ) -> dict[str, Range]:
     past: dict[str, Range] = {}
     for node in meaning.nodes:
@@ -105,7 +117,8 @@ def _once(
         if node.kind is NodeKind.CARRY:
             past[node.name] = carried[node.name]
         elif node.kind in (NodeKind.STREAM, NodeKind.RESIDENT):
-            if dim != meaning.over or ends_with_block(meaning, node):
+            reaches_on = wide and len(node.type.dims) > 1 and node.type.dims[-1] == dim
+            if ends_with_block(meaning, node) if dim == meaning.over else not reaches_on:
                 past[node.name] = exactly(0)
         elif node.kind is NodeKind.LEFT:
             past[node.name] = Range(-MOST_LEFT, 0.0)

@@ -190,6 +190,7 @@ def test_for_which_numbers_more_iterations_change_nothing() -> None:
     ("reduced", "finite"),
     [
         pytest.param(lambda x, s: (x * s).sum("n"), True, id="zero times infinity"),
+        pytest.param(lambda x, s: x.sum("n") * s, False, id="nothing is multiplied"),
         pytest.param(lambda x, s: (x * s).max("n"), False, id="masked already"),
         pytest.param(lambda x, s: (x + s).sum("n"), False, id="masked, it is not zero"),
         pytest.param(lambda x, s: (x * 0.5).sum("n") * s, False, id="nothing infinite meets it"),
@@ -200,9 +201,19 @@ def test_for_which_numbers_a_reduction_past_another_end_notices_nothing(
 ) -> None:
     """Past the end of n X is zero, and S by row may be infinite; what is masked does not ask."""
     loop = Loop("past_n", over="r")
-    x, s = loop.stream("X", F32, r=1, n=64), loop.stream("S", F32, r=1)
+    x, s = loop.stream("X", F32, n=64, r=1), loop.stream("S", F32, r=1)
     loop.store("out", reduced(x, s))
     assert needs_finite(loop.meaning) is finite
+
+
+@pytest.mark.parametrize("reduced", [lambda x, s: (x * s).sum("n"), lambda x, s: x.sum("n") * s])
+def test_behind_a_row_the_next_one_begins(reduced: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Loads as wide as tiles allow bring its elements, too, so they are masked."""
+    loop = Loop("past_n", over="r")
+    x, s = loop.stream("X", F32, r=1, n=64), loop.stream("S", F32, r=1)
+    loop.store("out", reduced(x, s))
+    assert not needs_finite(loop.meaning)
+    assert needs_finite(loop.as_written)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -235,17 +246,20 @@ def test_behind_rows_along_the_loop_there_are_no_zeros() -> None:
     ).as_written.ragged
 
 
-def test_what_is_stored_per_iteration_must_end_with_its_block() -> None:
+def test_what_is_stored_per_iteration_may_have_rows_along_the_loop() -> None:
+    """Past their end nothing is stored, whatever lies there."""
     loop = Loop("rows", over="k")
     x = loop.stream("X", F32, n=64, k=16)
-    loop.store("out", within(x, loop.left("k", 16)) * 2.0)
-    assert not loop.as_written.ragged
+    loop.store("out", x * 2.0)
+    assert loop.as_written.ragged
 
 
 def test_between_rows_along_the_loop_there_may_be_anything() -> None:
     """One row to a block: past its end lies what its leading dimension leaves, no zeros."""
     loop = Loop("largest", over="r")
-    loop.store("out", loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS).max("n"))
+    largest = loop.carry("so far", F32, start=-1e30, b=1)
+    x = loop.stream("X", F32, b=1, r=ROWS)
+    loop.store("out", maximum(x, largest.becomes(maximum(largest, x.max("r")))))
     assert not loop.as_written.ragged
     loop = Loop("twice", over="r")
     loop.store("out", loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS) * 2.0)

@@ -240,8 +240,8 @@ def plan_load(context: Context, work: Work) -> Write:
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         tables.append(axes_of(shifted(table, targets, sources)))
         whole = single or (array.dims[-1] == array.over and not context.memory.placing.ragged)
-        if not whole and not _harmless_past_rows(context, array):
-            context.require_multiple(array.dims[-1], len(run))
+        if not whole:
+            context.require_multiple(array.dims[-1], _at_a_time(context, array, len(run)))
         context.require_pitch(array, array.element if single else WORD)
         loads.append((run[0] // tile.pack, words))
     if array.node.type.dtype.covers > 1:
@@ -314,12 +314,20 @@ def _plan_single_loads(
     return emit
 
 
-def _harmless_past_rows(context: Context, array: Array) -> bool:
-    """Whether elements past the end of a row may be anything: whole words that no sum gets to.
+def _at_a_time(context: Context, array: Array, count: int) -> int:
+    """Of what number rows must be multiples, for loads of so many elements.
 
-    A load reaches past the last row's end too; a descriptor clips raw buffers word by word (CDNA3
-    ISA, "Buffer addressing"), and rows that follow others are whole words apart.
+    Elements past the end of a row may be anything, where no sum gets to them. A load reaches past
+    the last row's end too; a descriptor clips raw buffers word by word (CDNA3 ISA, "Buffer
+    addressing"), and rows that follow others are whole words apart.
     """
+    if not _harmless_past_rows(context, array):
+        return count
+    return 1 if array.has_pitch else WORD // min(array.element, WORD) if array.element else count
+
+
+def _harmless_past_rows(context: Context, array: Array) -> bool:
+    """Whether elements past the end of a row may be anything: no sum gets to them."""
     meaning, dim = context.program.meaning, array.dims[-1]
     reached = {array.name}
     for node in meaning.nodes:
@@ -328,7 +336,7 @@ def _harmless_past_rows(context: Context, array: Array) -> bool:
                 return False
             if reached & set(node.operands[1:]) or not meaning.ends(node, dim):
                 reached.add(node.name)
-    return array.element == WORD or array.has_pitch
+    return True
 
 
 def _is_summed(context: Context, dim: str) -> bool:

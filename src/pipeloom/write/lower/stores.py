@@ -14,6 +14,7 @@ import numpy as np
 
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Region, Work
+from pipeloom.program.idle import ends_with_block
 from pipeloom.write.addresses import OUT_OF_RANGE, SPAN_LIMIT
 from pipeloom.write.code import Code
 from pipeloom.write.convert import STORED_BITS, ConvertScratch, packed_words, prepare
@@ -29,6 +30,8 @@ from pipeloom.write.lower.register_tiles import WORD, WORDS, RegisterTile
 
 RINGS = 2
 """Sets of data registers, so that a conversion need not wait for the store before it."""
+LEFT = "left of the stored tile"
+"""The scalar that says how many elements of an iteration's tile exist along the loop."""
 MOST = 4
 """Elements of a store that converts them."""
 
@@ -77,8 +80,15 @@ class _Store:
                 hint="choose a layout in which neighbours of a lane fill a register",
                 field=work.label,
             )
-        if self.array.node.region is Region.LOOP and self.array.over in self.array.dims:
+        self.iterates = self.array.node.region is Region.LOOP and self.array.over in self.array.dims
+        meaning = context.program.meaning
+        self.ends = meaning.ragged and not ends_with_block(meaning, self.array.node)
+        """Whether what lies past the end of the loop's dimension is not behind the descriptor."""
+        if self.iterates:
             context.clock.follow(self.array)
+            if self.ends:
+                context.clock.follow_elements()
+                context.frame.scalar(LEFT)
         self.kinds: dict[tuple[LaneNumber, ...], tuple[_Lanes, list[_Run]]] = {}
         corner = np.array([p for p, _ in box])
         starts = np.array([[p for p, _ in target] for target in targets])
@@ -143,9 +153,12 @@ class _Store:
         if not (self.packed or self.single):
             prepare(code, self.context.target, self.dtype, self._conversion)
         offset: Register | int = 0
-        iterates = self.array.node.region is Region.LOOP and self.array.over in self.array.dims
-        if iterates and self.work.iteration is not None:
-            offset = self.context.clock.offset(code, self.array, self.work.iteration)
+        if self.iterates and self.work.iteration is not None:
+            clock = self.context.clock
+            if self.ends:
+                left = clock.elements_left(code, self.work.iteration)
+                code("s_max_i32", frame[LEFT], left, 0)
+            offset = clock.offset(code, self.array, self.work.iteration)
         for lanes, runs in self.kinds.values():
             rows = self._row_offsets(code, lanes, runs)
             lanes[-1].write(code, frame[self._column], frame[self._work].part(0))
@@ -205,13 +218,22 @@ class _Store:
                     code("v_add_u32", coordinate, low, coordinate)
                 memory.scale(code, work, coordinate, array.stride(axis))
                 code("v_add_u32", into, work, into)
-                if axis and array.dims[axis] != array.over:
-                    code("v_cmp_gt_u32", VCC, memory.bound(array.dims[axis]), coordinate)
+                if axis and self._guards(array.dims[axis]):
+                    code("v_cmp_gt_u32", VCC, self._bound(array.dims[axis]), coordinate)
                     code("v_cndmask_b32", into, frame[self._outside], into, VCC)
-            if any(dim != array.over for dim in array.dims[1:-1]):
+            if any(self._guards(dim) for dim in array.dims[1:-1]):
                 # A column past the end adds as much, and must not bring it back.
                 code("v_min_u32", into, SPAN_LIMIT, into)
         return places
+
+    def _guards(self, dim: str) -> bool:
+        """Whether elements past a dimension's end are told by their coordinate."""
+        return dim != self.array.over or self.ends
+
+    def _bound(self, dim: str) -> Register:
+        """How many of the tile's elements exist along a dimension."""
+        context = self.context
+        return context.frame[LEFT] if dim == self.array.over else context.memory.bound(dim)
 
     def _scattered(
         self, code: Code, lanes: _Lanes, runs: Sequence[_Run]
@@ -282,9 +304,9 @@ class _Store:
         for place, column in enumerate(columns):
             offset = frame[self._offset].part(place)
             code("v_add_u32", offset, column, frame[self._column])
-            guarded = dim != array.over
+            guarded = self._guards(dim)
             if guarded:
-                code("v_cmp_gt_u32", VCC, self.context.memory.bound(dim), offset)
+                code("v_cmp_gt_u32", VCC, self._bound(dim), offset)
             code("v_lshlrev_b32", offset, array.element.bit_length() - 1, offset)
             if guarded:
                 code("v_cndmask_b32", offset, frame[self._outside], offset, VCC)
