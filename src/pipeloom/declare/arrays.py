@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeloom.checks import nearest
+from pipeloom.declare.shuffles import shuffled_place
 from pipeloom.declare.values import DeclaredValues
 from pipeloom.errors import GraphError
 from pipeloom.program.address_maps import AddressMap, Sum, address_map
+from pipeloom.program.blocked_matrices import blocked_matrix, in_blocks
 from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry
 from pipeloom.program.nodes import ChosenDim, Node
 from pipeloom.program.problem_spans import ProblemSpan
@@ -70,6 +75,29 @@ class DeclaredArrays(DeclaredValues):
         self._nodes[array] = replace(
             self._array(array), at=at or address_map(dims, self._known_entries(dims))
         )
+
+    def shuffle(self, *arrays: str) -> None:
+        """Streams lie in memory as lanes take them, so that loads need no LDS and are wide.
+
+        Elements: ``X[rows // 16, bytes of k // 16, 16 rows, 16 bytes]``. Scales of blocks of 32
+        elements: by 32 rows and 256 elements, four codes of a lane in a dword. ``shuffled`` makes
+        such an array.
+
+        Args:
+            *arrays: Streams of a row dimension and the loop's, by name.
+        """
+        for name in arrays:
+            self.place(name, shuffled_place(self._array(name), self.over))
+
+    def shuffled(self, array: str, values: NDArray[Any]) -> NDArray[Any]:
+        """A matrix as a stream has it that lies in blocks, filled up to whole ones.
+
+        Args:
+            array: The stream's name.
+            values: Rows and columns, the last dimensions: values, or unsigned codes as they lie in
+                bytes (two of 4 bits share one).
+        """
+        return in_blocks(self._array(array), np.asarray(values))
 
     def indices(self, array: str, dim: str) -> IndexEntry:
         """An array of i32 with an entry for each index along a dimension: rows to gather.
@@ -159,11 +187,14 @@ class DeclaredArrays(DeclaredValues):
         return max(found, default=None)
 
     def unplaced(self) -> Self | None:
-        """The same with all arrays as matrices, whose loop is the same; None if they are."""
-        if all(node.at is None and not node.chosen for node in self._nodes.values()):
+        """The same with all arrays as matrices, whose loop is the same; None if they are. Where a
+        matrix lies in blocks, loads are others."""
+        nodes = {
+            name: replace(node, at=node.at if blocked_matrix(node) else None, chosen=())
+            for name, node in self._nodes.items()
+        }
+        if nodes == self._nodes:
             return None
         other = copy(self)
-        other._nodes = {
-            name: replace(node, at=None, chosen=()) for name, node in self._nodes.items()
-        }
+        other._nodes = nodes
         return other

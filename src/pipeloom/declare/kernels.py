@@ -15,6 +15,7 @@ from pipeloom.declare.online_softmax import attend
 from pipeloom.declare.products import gemm as gemm
 from pipeloom.declare.products import gemm_bias as gemm_bias
 from pipeloom.declare.products import gemm_gate as gemm_gate
+from pipeloom.declare.products import gemm_mx as gemm_mx
 from pipeloom.declare.products import gemm_scaled as gemm_scaled
 from pipeloom.declare.rows import add_rms_norm as add_rms_norm
 from pipeloom.declare.rows import cross_entropy as cross_entropy

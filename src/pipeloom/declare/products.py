@@ -18,7 +18,7 @@ from pipeloom.declare.gemm_problem import PLAIN, Finish, stored_dims
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import BF16, E8M0, F32, FP8, DType, dtype_for
+from pipeloom.machine.dtypes import BF16, E8M0, F32, FP4, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES
 
 
@@ -166,6 +166,44 @@ def gemm_scaled(
     if scales == "tensor" or dtype_for(out).bits == 8:
         value = value * loop.scalar("scale", usual=1.0)
     loop.store("out", value.to(out))
+    return loop
+
+
+def gemm_mx(
+    m: int = 256,
+    n: int = 256,
+    k: int = 256,
+    dtype: DType | str = FP4,
+    out: DType | str = BF16,
+    *,
+    shuffled: bool = True,
+    name: str = "gemm_mx",
+) -> Loop:
+    """out[m, n] = sum over k of A[m, k] * B[n, k], where 32 elements along K share a power of two.
+
+    The scales are ``blocks_A`` and ``blocks_B``. With ``shuffled`` they and B lie as
+    ``loop.shuffle`` says, and go from memory to registers: B once, if the waves share out columns
+    only.
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tile of B, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A and B: ``fp4`` or ``fp8``.
+        out: The element type of the output.
+        shuffled: Whether B and the scales were shuffled; else all are row-major, and B goes through
+            LDS.
+        name: What pages and the kernel's symbol call it.
+    """
+    loop = Loop(name, over="k")
+    a, b = loop.stream("A", dtype, m=m, k=k).staged(), loop.stream("B", dtype, n=n, k=k)
+    scales = loop.stream("blocks_A", E8M0, m=m, k=k), loop.stream("blocks_B", E8M0, n=n, k=k)
+    total = loop.carry("C", F32, start=0, m=m, n=n)
+    matrix = b if shuffled else b.staged()
+    total += loop.apply("scaled_matmul", a, matrix, *scales, over=("k",))
+    loop.store("out", total.to(out))
+    if shuffled:
+        loop.shuffle("B", "blocks_A", "blocks_B")
     return loop
 
 

@@ -79,6 +79,7 @@ class KernelContract:
                     {**a.get("least", {})},
                     tuple(a.get("zeros_past", ())),
                     str(a.get("span", "")),
+                    {**a.get("blocks", {})},
                 )
                 for a in record["arguments"]
                 if a["kind"] == "pointer" and a["name"] != _timing(record).get("pointer")
@@ -156,6 +157,8 @@ class KernelContract:
         sizes = {dim: size for dim, (size, _) in found.items()}
         for one in laid.values():
             last, covers = one.rule.dims[-1], one.rule.covers
+            if one.rule.blocks:
+                sizes.setdefault(last, one.rule.least[last])
             if covers > 1 and one.row != -(-sizes.get(last, 0) // covers):
                 raise DeviceError(
                     f"{one.rule.name} has {one.row} along {last}, one for {covers} each",
@@ -170,8 +173,9 @@ class KernelContract:
                         hint=f"pass {sizes[dim]} of them",
                         field=one.rule.name,
                     )
-        for one in laid.values():
-            self._derive(one.rule, sizes)
+        rules = [one.rule for one in laid.values()]
+        for rule in sorted(rules, key=lambda rule: sorted(rule.blocks.values())):
+            self._derive(rule, sizes)
         counts = {one.batches for one in laid.values() if one.batch_stride or one.batches != 1}
         wide = {one.batches for one in laid.values() if len(one.rule.dims) > 1}
         if len(counts) > 1 or (counts and wide - counts):
@@ -186,7 +190,7 @@ class KernelContract:
     def _derive(self, rule: ArrayRule, sizes: dict[str, int]) -> None:
         """Add the sizes that follow from an array with dimensions of its own."""
         for dim, least in rule.least.items():
-            if sizes[dim] < least:
+            if sizes[dim] < least or (rule.blocks and sizes[dim] > least):
                 raise DeviceError(
                     f"{rule.name} has {sizes[dim]} along {dim}, and {least} are read of it",
                     hint=f"pass {rule.words}",
@@ -195,7 +199,8 @@ class KernelContract:
         for dim, formula in rule.derived.items():
             size = value_of(formula, sizes)
             had = sizes.setdefault(dim, size)
-            if had < size or (had > size and dim not in rule.zeros_past):
+            spare = rule.blocks.get(dim, 1) - 1
+            if not size - spare <= had <= size and not (had > size and dim in rule.zeros_past):
                 raise DeviceError(
                     f"{rule.name} gives {size} along {dim}, where others have {had}",
                     hint=f"{dim} is {formula}",

@@ -39,6 +39,9 @@ class ArrayRule:
     """Derived sizes that may be more, where it reads as zero."""
     span: str = ""
     """Of such an array: elements that a block may address, by sizes and ``pitch``."""
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    """Of a matrix that lies block by block, without gaps: what a block has along each dimension.
+    The last one may be filled in part."""
 
     @property
     def words(self) -> str:
@@ -143,6 +146,12 @@ def _check_strides(one: LaidArray) -> None:
         raise DeviceError(
             f"{rule.name} has batches of {apart} elements, which begin every {one.batch_stride}",
             hint="batches of an output may have gaps, and may not overlap",
+            field=rule.name,
+        )
+    if rule.blocks and one.pitch != one.row:
+        raise DeviceError(
+            f"{rule.name} has rows of {one.row}, which begin every {one.pitch}",
+            hint="blocks lie together: pass an array without gaps",
             field=rule.name,
         )
     within = one.pitch

@@ -41,7 +41,7 @@ from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind
 from pipeloom.write import AssembledCode, EmittedKernel, launch_record
 from pipeloom.write.launch import check_sizes, scalars_of
-from pipeloom.write.lower.global_arrays import stride_name
+from pipeloom.write.lower.global_arrays import argument_dims, stride_name
 from pipeloom.write.timings import WaveTimings, read_timings
 
 Array = npt.NDArray[Any]
@@ -206,7 +206,8 @@ def run_program(
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
     seen, count = launched.findings, launched.executed
-    return Trial(dict(sizes), seed, seen, wrong, worst, spoilt, count, found, timings)
+    sizes = {dim: sizes[dim] for dim in argument_dims(meaning)}
+    return Trial(sizes, seed, seen, wrong, worst, spoilt, count, found, timings)
 
 
 def whole_sizes(sizes: Mapping[str, int]) -> dict[str, int]:

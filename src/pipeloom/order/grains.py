@@ -31,7 +31,8 @@ def grain_of(place: Place, second: bool) -> Grain:
     numbers = dict(place.layout.numbers)
     side, depth = numbers["side"], numbers["depth"]
     if place.layout.kind == "scales":
-        return Grain((side, depth), (side, depth), (side, depth))
+        codes = side * numbers.get("rows", 1), depth * numbers.get("steps", 1)
+        return Grain(codes, codes, (side, depth))
     if "run" in numbers:
         size = worked_box(place)
         return Grain(size, size, size)

@@ -140,7 +140,9 @@ class _Chooser:
                         hint="load block scales from memory",
                         field=node.name,
                     )
-                found[node.name, name] = scales(product.op)
+                item = self.meaning[name]
+                shape = self.shares.shape(item.type.dims)
+                found[node.name, name] = scales(product.op, item, shape)
             for name in node.uses[:2]:
                 dims = self.meaning[name].type.dims
                 if self._lies_worked(name):

@@ -19,6 +19,7 @@ from pipeloom.machine.dtypes import DTYPES, E8M0, DType
 from pipeloom.machine.matrix_ops import MatrixOp, summed_in
 from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.order.shares import Shares, divide
+from pipeloom.order.spread import codes_together, scales
 from pipeloom.program.costs import cost_of
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
@@ -110,6 +111,16 @@ def crowded(meaning: Meaning, target: Target) -> bool:
     return any(cost.matrix - cost.held < 2 * target.issue_cycles.value for cost in costs)
 
 
+def scales_together(meaning: Meaning, target: Target) -> bool:
+    """Whether a lane finds block scales of several small instructions in one register."""
+    found = [
+        scales(product.op, meaning[name], meaning[name].type.shape)
+        for product in products(meaning, target).values()
+        for name in meaning[product.node].uses[2:]
+    ]
+    return any(codes_together(layout) > 1 for layout in found)
+
+
 def products(meaning: Meaning, target: Target, *, large: bool = False) -> dict[str, Product]:
     """Every matmul of the loop by name."""
     return {
@@ -187,7 +198,8 @@ def divided(
     Large matrix instructions where others need room beside them, if the waves' shares are whole
     ones of them.
     """
-    if in_vectors(meaning) or crowded(meaning, target):
+    crowds = crowded(meaning, target) and not scales_together(meaning, target)
+    if in_vectors(meaning) or crowds:
         try:
             found = products(meaning, target, large=True)
             return found, divide(meaning, waves, granules(found), quadrants)

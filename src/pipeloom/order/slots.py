@@ -15,6 +15,8 @@ class Slots:
         self._free = sorted(times)
         self._ii = ii
         self._issue = issue
+        gaps = [there - here for here, there in pairwise(self._free)]
+        self._single = min(gaps, default=0.0) > issue + 0.5
 
     def drop(self, first: float, last: float) -> None:
         """Keep a stretch of the iteration free of everything."""
@@ -42,11 +44,12 @@ class Slots:
         return time
 
     def pairs(self, low: float, high: float) -> Iterator[float]:
-        """Slots with another one right behind, from ``low`` to ``high``, one lap at most."""
+        """Slots with another one right behind, from ``low`` to ``high``, one lap at most; where
+        products leave single ones only, any."""
         ahead = sorted((t - low) % self._ii for t in self._free)
-        for here, there in pairwise(ahead):
-            if there - here < self._issue + 0.5 and low + here <= high:
-                yield low + here
+        near = self._issue + 0.5
+        found = [here for here, there in pairwise(ahead) if there - here < near or self._single]
+        yield from (low + here for here in found if low + here <= high)
 
     def take_pair(self, at: float) -> None:
         """Take a slot and the next."""

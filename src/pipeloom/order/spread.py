@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, prod
 
+import numpy as np
+
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
+from pipeloom.program.blocked_matrices import blocked_matrix
+from pipeloom.program.nodes import Node
 from pipeloom.program.resources import Layout
 
 RUN = 4
 """Consecutive elements of a lane in a matrix result."""
+CODES = 4
+"""Block scales of a register, of which an instruction's op_sel picks one."""
 BLOCK = 16
 """Columns of a matrix result of which a row's lanes have a run each."""
 
@@ -78,9 +84,29 @@ def grouped(layout: Layout, dtype: DType) -> Layout:
     return Layout("operand", (*layout.numbers, ("group", dtype.covers)))
 
 
-def scales(op: MatrixOp) -> Layout:
-    """Block scales of an input of a matrix instruction: a lane has one, in a register, of each."""
-    return Layout("scales", (("side", op.m), ("depth", op.k)))
+def scales(op: MatrixOp, node: Node, shape: Sequence[int]) -> Layout:
+    """Block scales of an input of a matrix instruction: a lane has one of each, in a register, or
+    four of them where they follow each other in memory, by blocks of rows and steps of K."""
+    numbers = (("side", op.m), ("depth", op.k))
+    matrix = blocked_matrix(node)
+    lane, covers = np.arange(WAVE_LANES), node.type.dtype.covers
+    for rows in (2, 1, 4) if matrix is not None else ():
+        assert matrix is not None
+        steps = CODES // rows
+        step, block = np.divmod(np.arange(CODES)[:, None], rows)
+        row, place = matrix.place(op.m * block + lane % op.m, op.k * step + covers * (lane // op.m))
+        first = place[0] // covers
+        together = np.array_equal(place // covers, first + np.arange(CODES)[:, None])
+        whole = shape[0] % (op.m * rows) == 0 and shape[1] % (op.k * steps) == 0
+        if together and whole and not (first % CODES).any() and not (row - row[0]).any():
+            return Layout("scales", (*numbers, ("rows", rows), ("steps", steps)))
+    return Layout("scales", numbers)
+
+
+def codes_together(layout: Layout) -> int:
+    """Block scales of a lane that share a register."""
+    numbers = dict(layout.numbers)
+    return numbers.get("rows", 1) * numbers.get("steps", 1)
 
 
 def lanes(shape: Sequence[int], dtype: DType) -> Layout:
@@ -173,8 +199,10 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
 
 
 def registers(layout: Layout | None, shape: Sequence[int], dtype: DType) -> int:
-    """Registers per lane; truth values and block scales take one each."""
-    single = layout is not None and (layout.kind == "scales" or "group" in dict(layout.numbers))
+    """Registers per lane; truth values take one each, and block scales that lie apart."""
+    if layout is not None and layout.kind == "scales":
+        return per_lane(layout, shape) // codes_together(layout)
+    single = layout is not None and "group" in dict(layout.numbers)
     whole = dtype.is_bool or single
     bits = 32 if whole else dtype.bits
     return ceil(per_lane(layout, shape) * bits / (8 * REGISTER_BYTES))
@@ -186,6 +214,8 @@ def memory_accesses(layout: Layout | None, shape: Sequence[int], dtype: DType) -
     if layout is None or layout.kind == "uniform":
         return 1, ceil(bits / 8)
     numbers = dict(layout.numbers)
+    if layout.kind == "scales":
+        return registers(layout, shape, dtype), codes_together(layout)
     if layout.kind == "operand" and "run" in numbers:
         if "group" in numbers:
             return per_lane(layout, shape), ceil(dtype.bits / 8)

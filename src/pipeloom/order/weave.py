@@ -145,14 +145,16 @@ class Weaver:
         """
         machine, cluster = self.machine, self.pattern.cluster
         found: list[float] = []
-        known: set[str] = set()
+        known, room = set[str](), 0
+        loaded = {t.place for i in self.of(Unit.LOAD, group) for t in self.tasks[i].writes}
         for number, task in enumerate(self.products[group]):
             begin = self._time(group, number)
             self.at[task] = begin
             fresh = {t.place for t in self.tasks[task].reads} - known
             known |= fresh
             if fresh and found and not cluster and not self.hurried:
-                found.pop()
+                # Of two waits, one stands before the product in front, if that leaves one slot.
+                del found[-2 if room == 1 and fresh & loaded and fresh - loaded else -1 :]
             if cluster and (number + 1) % cluster:
                 continue
             end = self._time(group, number + 1)

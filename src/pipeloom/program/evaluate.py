@@ -68,7 +68,7 @@ def evaluate(
     far they may be off.
     """
     of_block, held = block or _values_of_block, None if block is None else block.held
-    sizes = {**(sizes or {}), **array_sizes(meaning, arrays)}
+    sizes = array_sizes(meaning, arrays, sizes or {})
     meaning.check_sizes(sizes)
     _check_outputs(meaning, sizes)
     tiles = meaning.tile  # of dimensions that only outputs have, one tile is all there is
@@ -205,8 +205,11 @@ def _block_indices(
     yield from _indices(node, block_slices(meaning, node, block, 0)).items()
 
 
-def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]:
-    """The size of every dimension, from the input arrays; raises where they disagree."""
+def array_sizes(
+    meaning: Meaning, arrays: Mapping[str, Array], given: Mapping[str, int]
+) -> dict[str, int]:
+    """The size of every dimension, from the input arrays, and of others as given; raises where
+    arrays disagree."""
     sizes: dict[str, int] = {}
     for node in (*meaning.inputs, *meaning.index_arrays):
         if node.name not in arrays:
@@ -229,7 +232,7 @@ def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]
                     hint="arrays that share a dimension must agree on its size",
                     field=node.name,
                 )
-    found = meaning.all_sizes(sizes)
+    found = meaning.all_sizes({**given, **sizes})
     check_blocks(meaning.nodes, meaning.tile, found)
     return found
 

@@ -11,6 +11,7 @@ from math import prod
 
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.address_maps import AddressMap, IndexedDim
+from pipeloom.program.blocked_matrices import BlockedMatrix, blocked_matrix
 from pipeloom.program.nodes import NARROW, Node, NodeKind
 
 MOST_TAPS = 31
@@ -47,6 +48,10 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
         if node.kind is NodeKind.OUTPUT:
             _check_scattered(loop, over, node, place)
             continue
+        matrix = blocked_matrix(node)
+        if matrix is not None:
+            _check_blocks(loop, over, node, matrix)
+            continue
         _check_digits(loop, over, node, place)
         _check_last(loop, over, node, place)
         taps_of(loop, over, node)
@@ -68,6 +73,31 @@ def _check_scattered(loop: str, over: str, node: Node, place: AddressMap) -> Non
             "rows=ids, columns=f) with f = pl.digit('f', 'columns')",
             field=node.name,
         )
+
+
+def _check_blocks(loop: str, over: str, node: Node, matrix: BlockedMatrix) -> None:
+    """Tiles of whole blocks, in each of which neighbours fill registers."""
+    dtype = node.type.dtype
+    least = NARROW * 8 // dtype.bits if dtype.covers == 1 else dtype.covers
+    powers = all(size & (size - 1) == 0 for size in (matrix.rows, matrix.columns))
+    if node.type.dims[-1] != over or matrix.run % least or not powers:
+        raise GraphError(
+            f"{loop}: {node.name!r} ({node.type}) lies in blocks of {matrix.rows} x "
+            f"{matrix.columns}, {matrix.run} neighbours along {node.type.dims[-1]!r} together",
+            hint=f"let blocks be powers of two, and their fastest digit one of {over!r} with a "
+            f"multiple of {least} values",
+            field=node.name,
+        )
+    for size, unit, dim in zip(
+        node.type.shape, (matrix.rows, matrix.columns), node.type.dims, strict=True
+    ):
+        if size % unit:
+            raise GraphError(
+                f"{loop}: {node.name!r} lies in blocks of {unit} along {dim!r}, and its tile has "
+                f"{size}",
+                hint=f"let the tile have a multiple of {unit}",
+                field=node.name,
+            )
 
 
 def _check_digits(loop: str, over: str, node: Node, place: AddressMap) -> None:
@@ -189,9 +219,10 @@ def _digits_of(one: IndexedDim, names: Iterable[str]) -> int:
 def derived_sizes(over: str, nodes: Iterable[Node], given: Mapping[str, int]) -> dict[str, int]:
     """``given`` with the sizes that follow from arrays which lie elsewhere; raises where they
     disagree. Along the loop there may be more, which reads as zero."""
-    sizes = dict(given)
+    nodes = tuple(nodes)
+    sizes = _in_blocks(nodes, given)
     for node in nodes:
-        if node.at is None:
+        if node.at is None or blocked_matrix(node) is not None:
             continue
         if node.kind is NodeKind.OUTPUT and node.type.dims[-1] in sizes:
             # Its columns are the tile's, and may be called otherwise.
@@ -210,6 +241,44 @@ def derived_sizes(over: str, nodes: Iterable[Node], given: Mapping[str, int]) ->
                 raise ConfigError(
                     f"{node.name} gives {size} along {dim!r}, another array {had}",
                     hint=f"the size along {dim!r} is {node.at.derived()[dim]}",
+                    field=dim,
+                )
+    return sizes
+
+
+def _in_blocks(nodes: Iterable[Node], given: Mapping[str, int]) -> dict[str, int]:
+    """``given`` with the sizes of matrices in blocks, and of their blocks, from each other. The
+    last block may be filled in part; the finest ones say where a matrix ends."""
+    sizes = dict(given)
+    found = [(node, matrix) for node in nodes if (matrix := blocked_matrix(node)) is not None]
+    each = [
+        (node, dim, block, unit)
+        for node, matrix in found
+        for dim, block, unit in zip(
+            node.type.dims, matrix.blocks, (matrix.rows, matrix.columns), strict=True
+        )
+    ]
+    for _, dim, block, unit in sorted(each, key=lambda one: one[3]):
+        if block in sizes:
+            sizes.setdefault(dim, sizes[block] * unit)
+    for node, dim, block, unit in each:
+        if dim not in sizes:
+            continue
+        count = -(-sizes[dim] // unit)
+        if sizes.setdefault(block, count) != count:
+            raise ConfigError(
+                f"{node.name} has {sizes[block]} along {block!r}, blocks of {unit} {dim}, and "
+                f"{dim!r} is {sizes[dim]}",
+                hint=f"pass {count} blocks, the last one filled up",
+                field=block,
+            )
+    for node, _ in found:
+        assert node.at is not None
+        for dim, count in node.at.fixed().items():
+            if sizes.setdefault(dim, count) != count:
+                raise ConfigError(
+                    f"{node.name} has {sizes[dim]} along {dim!r}, of blocks with {count}",
+                    hint=f"pass {count}",
                     field=dim,
                 )
     return sizes

@@ -14,7 +14,7 @@ opposite loops, and every loop has a straight row on either side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -25,9 +25,11 @@ from pipeloom.program import (
     Program,
     Section,
     Step,
+    Unit,
     Wait,
     Work,
 )
+from pipeloom.program.costs import cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,9 @@ class Scripts:
         """The program's groups with this synchronisation.
 
         With ``ahead`` the waits of a barrier that stays stand before the product in front of it,
-        which adds nothing to a counter: there they cost no time. Waits of one place come as the
-        target lists its counters, or then by name.
+        which adds nothing to a counter: there they cost no time. So does one of two waits, where
+        products leave a single slot each. Waits of one place come as the target lists its counters,
+        or then by name.
         """
         return tuple(
             replace(
@@ -219,13 +222,39 @@ class Scripts:
             at = len(found)
             if ahead and isinstance(item, Kept) and found and _is_uncounted(found[-1]):
                 at -= 1
-            found[at:at] = waits(2 * gap + 1)
+            due = waits(2 * gap + 1)
+            while ahead and len(due) > 1 and (early := self._free_slot(found, due)) is not None:
+                place, wait = early
+                found.insert(place, wait)
+                due.remove(wait)
+                at += 1
+            found[at:at] = due
             found += fences.after
             if isinstance(item, Doing):
                 found.append(item.by_group[group])
             elif item is not None and group in item.groups and gap not in sync.spared:
                 found.append(item.barrier)
         return tuple(found)
+
+    def _free_slot(self, found: Sequence[Step], due: Sequence[Wait]) -> tuple[int, Wait] | None:
+        """Where one of several waits may stand earlier: between two products with nothing between
+        them and room for one instruction, with no step behind that the wait's counter counts."""
+        at = len(found) - 1
+        left = list(due)
+        while at > 0 and left and isinstance(step := found[at], Work | Wait):
+            left = [wait for wait in left if wait.counter != step.counter]
+            if left and self._leaves_one(step) and self._leaves_one(found[at - 1]):
+                return at, left[0]
+            at -= 1
+        return None
+
+    def _leaves_one(self, step: Step) -> bool:
+        """Whether it is a product behind which there is room for one instruction only."""
+        target = self.program.target
+        if not isinstance(step, Work) or [i.unit for i in step.issues] != [Unit.MATRIX]:
+            return False
+        cost = cost_of(Unit.MATRIX, target, op=target.matrix_op(step.issues[0].shape))
+        return cost.matrix - cost.held < 2 * target.issue_cycles.value
 
 
 def _is_uncounted(step: Step) -> bool:

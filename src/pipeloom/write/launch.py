@@ -11,6 +11,7 @@ from pipeloom.device.contracts import MOST_ALONG, block_span, whole_trips
 from pipeloom.device.formulas import value_of
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
+from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.index_arrays import check_blocks
 from pipeloom.program.nodes import NodeKind
 from pipeloom.write.addresses import SPAN_LIMIT
@@ -120,6 +121,12 @@ class Launch:
             pitch = (pitches or {}).get(name, self.pitch(name, sizes))
             if array.has_pitch:
                 self._check_pitch(name, pitch, sizes)
+            elif array.blocks is not None and pitch != self.pitch(name, sizes):
+                raise EmitError(
+                    f"rows of {name} are {pitch} elements apart, and its blocks lie together",
+                    hint="pass an array without gaps",
+                    field=name,
+                )
             self._check_span(array, pitch, sizes)
             for argument in (stride_name(name, dim) for dim in array.node.outer):
                 self._check_aligned(name, argument, (strides or {}).get(argument, 0))
@@ -183,7 +190,7 @@ class Launch:
         dtype, over = array.node.type.dtype, self.meaning.over
         element = dtype.bits, dtype.covers
         loop = over, self.reach(sizes.get(over, 0))
-        if array.is_mapped or array.is_scattered:
+        if array.is_mapped or array.is_scattered or array.blocks is not None:
             assert array.node.at is not None
             formula = array.node.at.span(over, self.tiles)
             span = value_of(formula, {**sizes, "pitch": pitch}) * dtype.bits // 8
@@ -230,6 +237,11 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
     counted = _counted(meaning)
     empty = {*meaning.grid, *meaning.batch}
     empty |= {meaning.over} if meaning.ragged or meaning.adds_up else set()
+    for node in meaning.inputs:
+        matrix = blocked_matrix(node)
+        if matrix is not None:
+            counted_by = zip(matrix.blocks, node.type.dims, strict=True)
+            empty |= {block for block, dim in counted_by if dim in empty}
     for dim in dimensions(meaning):
         size = sizes.get(dim)
         least = 0 if dim in empty else 1

@@ -19,6 +19,7 @@ from typing import Any
 from pipeloom.device.contracts import FORMAT
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Node, NodeKind
+from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.index_arrays import block_counts
 from pipeloom.program.nodes import POSITIVE
 from pipeloom.program.placed_streams import reads_zeros_past
@@ -121,7 +122,12 @@ def _elsewhere(launch: Launch, node: Node) -> dict[str, Any]:
     found: dict[str, Any] = {"derived": node.at.derived(), "least": node.at.fixed()}
     if node.kind is NodeKind.OUTPUT:
         return found | {"span": node.at.span(over, launch.tiles)}
-    found["zeros_past"] = [over] if reads_zeros_past(over, node) else []
+    past = blocked_matrix(node) is None and reads_zeros_past(over, node)
+    found["zeros_past"] = [over] if past else []
+    matrix = blocked_matrix(node)
+    if matrix is not None:
+        units = (matrix.rows, matrix.columns)
+        found["blocks"] = dict(zip(node.type.dims, units, strict=True))
     if not node.at.is_matrix(over, node.type.sizes[over]):
         found["span"] = node.at.span(over, launch.tiles)
     return found

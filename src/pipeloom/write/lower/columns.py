@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Box, Meaning, Node, NodeKind, Program, Space, Work
+from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.tiles import volume
 from pipeloom.write.lower.register_tiles import RegisterTile
 
@@ -81,7 +82,8 @@ def _may(program: Program, meaning: Meaning, dim: str) -> bool:
     """Whether nobody needs neighbours along a dimension, or to know where he stands."""
     having = [node for node in meaning.nodes if dim in node.type.dims]
     if dim == meaning.over or any(
-        node.kind is NodeKind.LEFT or node.type.sizes[dim] % SPAN for node in having
+        node.kind is NodeKind.LEFT or node.type.sizes[dim] % SPAN or blocked_matrix(node)
+        for node in having
     ):
         return False
     arrays = {node.name: node for node in (*meaning.inputs, *meaning.outputs)}

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeloom.program import Meaning, Node, NodeKind
+from pipeloom.program.blocked_matrices import BlockedMatrix, blocked_matrix
+from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Register
 from pipeloom.write.placing import Placing
 from pipeloom.write.text import Argument
 
@@ -54,9 +57,14 @@ class Array:
     def is_mapped(self) -> bool:
         """Whether its tiles lie elsewhere than rows and columns of a matrix do."""
         place = self.node.at
-        if place is None or self.is_output:
+        if place is None or self.is_output or self.blocks is not None:
             return False
         return not place.is_matrix(self.over, self.node.type.sizes[self.over])
+
+    @property
+    def blocks(self) -> BlockedMatrix | None:
+        """How a matrix lies that is stored block by block."""
+        return blocked_matrix(self.node)
 
     @property
     def is_scattered(self) -> bool:
@@ -66,7 +74,7 @@ class Array:
     @property
     def has_pitch(self) -> bool:
         """Whether it takes a leading dimension."""
-        return len(self.dims) > 1
+        return len(self.dims) > 1 and self.blocks is None
 
     def stride(self, axis: int) -> Stride:
         """Bytes between neighbours along a dimension."""
@@ -76,9 +84,31 @@ class Array:
         return int(size) if size.denominator == 1 else size
 
     @property
+    def chunks(self) -> str:
+        """Of a matrix in blocks, the scalar with their number across."""
+        assert self.blocks is not None
+        return f"size {self.blocks.blocks[1]}"
+
+    def fill_blocks(self, code: Code, rows: Register) -> None:
+        """Round rows up to those of whole blocks."""
+        if self.blocks is not None and self.blocks.rows > 1:
+            code("s_add_u32", rows, rows, self.blocks.rows - 1)
+            code("s_and_b32", rows, rows, -self.blocks.rows)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Of a matrix in blocks, what a row has of a block, on average."""
+        assert self.blocks is not None
+        return self.blocks.columns * self.node.type.dtype.bits // (8 * self.node.type.dtype.covers)
+
+    @property
     def over_stride(self) -> Stride:
-        """Bytes from one index along ``over`` to the next."""
-        return self.stride(self.dims.index(self.over))
+        """Bytes from one index along ``over`` to the next; of whole blocks, on average."""
+        each = self.stride(self.dims.index(self.over))
+        if self.blocks is None or isinstance(each, str):
+            return each
+        whole = Fraction(each) * self.blocks.rows
+        return int(whole) if whole.denominator == 1 else whole
 
 
 def arrays_of(meaning: Meaning) -> dict[str, Array]:
@@ -116,6 +146,13 @@ def dimensions(meaning: Meaning) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*tiles, *placed, *chosen, *meaning.batch)))
 
 
+def argument_dims(meaning: Meaning) -> tuple[str, ...]:
+    """Dimensions whose size is an argument; those within blocks are known."""
+    blocks = [node for node in meaning.inputs if blocked_matrix(node) is not None]
+    inside = {dim for node in blocks for dim in node.array_dims[2:]}
+    return tuple(dim for dim in dimensions(meaning) if dim not in inside)
+
+
 def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
     """Pointers of inputs and outputs, strides of batches, the size of each dimension, leading
     dimensions, scalars."""
@@ -123,7 +160,7 @@ def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
     names = [(name, 8) for name in arrays]
     if placing.uses_z:
         names += [(f"bs_{name}", 8) for name in arrays]
-    names += [(dim, 4) for dim in dimensions(meaning)]
+    names += [(dim, 4) for dim in argument_dims(meaning)]
     names += [(f"ld_{name}", 4) for name, array in arrays.items() if array.has_pitch]
     names += [(BATCHES, 4)] if placing.uses_z else []
     names += [(stride_name(a.name, dim), 4) for a in arrays.values() for dim in a.node.outer]

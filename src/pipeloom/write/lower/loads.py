@@ -7,7 +7,7 @@ time. What may lie before the array, where a launch may have any size, is left o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -234,7 +234,7 @@ def plan_load(context: Context, work: Work) -> Write:
         return _plan_single_loads(context, work, array, tile, box, sources)
     single = tile.bits == WORD_BITS and array.element < WORD
     slots = tile.slots_in(box, work.label)
-    lying = dealt_tile(tile, array.dims, context.memory.dealt)
+    lying = _lying(context, array, tile, targets[0], sources[0])
     for run in [[slot] for slot in slots] if single else lying.runs(slots):
         words = words_of(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
@@ -259,6 +259,18 @@ def plan_load(context: Context, work: Work) -> Write:
             code(load, result, where, frame[buffer], offset, modifiers=["offen"])
 
     return emit
+
+
+def _lying(
+    context: Context, array: Array, tile: RegisterTile, here: Box, there: Box
+) -> RegisterTile:
+    """A register tile with coordinates as memory has them, so that its runs are memory's."""
+    if array.blocks is None:
+        return dealt_tile(tile, array.dims, context.memory.dealt)
+    dtype = array.node.type.dtype
+    places = array.blocks.place(*axes_of(shifted(tile.coordinates, [here], [there])))
+    codes = np.stack([places[0], places[1] // dtype.covers], axis=-1)
+    return replace(tile, coordinates=codes)
 
 
 def _plan_single_loads(

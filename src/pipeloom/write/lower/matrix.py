@@ -36,6 +36,7 @@ NAMES = {
 """Element type -> what the assembler calls it in the names of matrix instructions."""
 FORMATS = {narrow.dtype: code for code, narrow in enumerate(F8F6F4)}
 """cbsz and blgp of the f8f6f4 instructions."""
+OPERAND_SELECT = ("op_sel", "op_sel_hi")
 TOLD = (FP4,)
 """Types that only those instructions take. Their format is an operand, so a type of one's own with
 the same bits is multiplied as well; what 8 bits mean depends on the chip, and goes by name."""
@@ -114,27 +115,39 @@ def plan_matmul(context: Context, work: Work) -> Write:
                     addend = 0
             second = inputs[0].words(code, plan.row(i, k))
             first = inputs[1].words(code, plan.column(j, k))
-            more = [s.word(n, k) for s, n in zip(reversed(scales), (j, i), strict=False)]
-            code(mnemonic, into, first, second, addend, *more, modifiers=formats)
+            found = [s.code(n, k) for s, n in zip(reversed(scales), (j, i), strict=False)]
+            more, picked = [word for word, _ in found], _picked([byte for _, byte in found])
+            code(mnemonic, into, first, second, addend, *more, modifiers=[*picked, *formats])
 
     return emit
 
 
 class _Scales:
-    """The registers of an operand's block scales: one by block of rows and step of K."""
+    """The registers of an operand's block scales, by block of rows and step of K."""
 
     def __init__(self, context: Context, access: Access, tile: RegisterTile, work: Work) -> None:
         self._context, self._access = context, access
         assert tile.resource.layout is not None
-        side, depth = (tile.resource.layout[name] for name in ("side", "depth"))
+        self._side, self._depth = (tile.resource.layout[name] for name in ("side", "depth"))
         rows, deep = context.register_box(access, work)
-        self._steps = tile.resource.type.shape[1] // depth
-        self._corner = rows[0] // side, deep[0] // depth
+        self._corner, self._pack = (rows[0], deep[0]), tile.pack
+        corners = tile.coordinates[:, 0].tolist()
+        self._slots = {(row, k): slot for slot, (row, k) in enumerate(corners)}
 
-    def word(self, block: int, step: int) -> Register:
-        """Of a block of rows and a step of K of the part."""
-        row, k = self._corner[0] + block, self._corner[1] + step
-        return self._context.registers(self._access).part(row * self._steps + k)
+    def code(self, block: int, step: int) -> tuple[Register, int]:
+        """Of a block of rows and a step of K of the part: the register, and which byte of it."""
+        row, k = self._corner
+        slot = self._slots[row + self._side * block, k + self._depth * step]
+        register, byte = divmod(slot, self._pack)
+        return self._context.registers(self._access).part(register), byte
+
+
+def _picked(codes: Sequence[int]) -> list[str]:
+    """Which byte of each register with scales is meant, its bits in two modifiers."""
+    bits = {
+        name: [*(byte >> bit & 1 for byte in codes), 0] for bit, name in enumerate(OPERAND_SELECT)
+    }
+    return [f"{name}:{found}".replace(" ", "") for name, found in bits.items() if codes]
 
 
 class _Input:
@@ -305,10 +318,9 @@ def _instruction(
             continue
         if f"{stem}_f8f6f4" in OPCODES and first in FORMATS:
             chosen = {"cbsz": FORMATS[first], "blgp": FORMATS[second]}
-            select = ["op_sel:[0,0,0]", "op_sel_hi:[0,0,0]"] if scaled else []
             narrow = " fp4" if first == "fp4" else ""
             formats = [f"{name}:{n}" for name, n in chosen.items() if n]
-            return op, f"{stem}_f8f6f4{narrow}", [*select, *formats]
+            return op, f"{stem}_f8f6f4{narrow}", formats
         for suffix in (first, f"{first}_{second}"):
             if f"{stem}_{suffix}" in OPCODES:
                 return op, f"{stem}_{suffix}", []

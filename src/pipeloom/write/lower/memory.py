@@ -28,9 +28,9 @@ from pipeloom.write.lower.global_arrays import (
     BATCHES,
     Array,
     Stride,
+    argument_dims,
     arguments_of,
     arrays_of,
-    dimensions,
     stride_name,
 )
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
@@ -69,7 +69,7 @@ class Memory:
             frame.scalar(f"buffer {array.name}", 4, 4)
             for axis in range(0 if array.is_mapped else len(array.dims) - 1):
                 frame.scalar(f"stride {array.name}.{axis}")
-        for dim in dimensions(meaning):
+        for dim in argument_dims(meaning):
             frame.scalar(f"size {dim}")
         self.mapped = {
             array.name: MappedArray(frame, meaning, array)
@@ -153,7 +153,7 @@ class Memory:
                 code("s_load_dword", self._value(name), pointer, argument.offset)
 
     def _value(self, name: str) -> Register:
-        if name in dimensions(self.meaning):
+        if name in argument_dims(self.meaning):
             return self.frame[f"size {name}"]
         for array in self.arrays.values():
             for dim in array.node.outer:
@@ -194,7 +194,9 @@ class Memory:
         last = len(array.dims) - 1
         for axis in reversed(range(last)):
             stride = frame[f"stride {array.name}.{axis}"]
-            if axis == last - 1:
+            if array.blocks is not None:
+                code("s_mul_i32", stride, frame[array.chunks], array.chunk_bytes)
+            elif axis == last - 1:
                 if array.element > 1:
                     code("s_lshl_b32", stride, stride, array.element.bit_length() - 1)
                 elif not array.element:
@@ -216,8 +218,8 @@ class Memory:
         elif dim == array.over:
             code("s_mov_b32", scratch, frame[self.reach])
         else:
-            bound = "left" if dim in self.meaning.grid else "size"
-            code("s_min_u32", scratch, frame[f"{bound} {dim}"], self.tiles[dim])
+            code("s_min_u32", scratch, self.bound(dim), self.tiles[dim])
+            array.fill_blocks(code, scratch)
         code("s_mul_i32", buffer.part(2), *self.counted(code, scratch, array.stride(0)))
         if self.placing.ragged and len(array.dims) > 1:
             # The last row ends with its last element, not with the leading dimension.
@@ -322,10 +324,10 @@ class Memory:
     # --- offsets ----------------------------------------------------------------------------------
 
     def places(self, array: Array, tables: Sequence[Table]) -> list[Table]:
-        """Where memory has what the program has at ``tables``, coordinates by dimension.
-
-        Every address of an array is made of these: its columns may be dealt to matrix blocks.
-        """
+        """Where memory has what the program has at ``tables``, coordinates by dimension: columns
+        may be dealt, and a matrix may lie block by block."""
+        if array.blocks is not None:
+            return list(array.blocks.place(*tables))
         return [
             dealt(table) if dim in self.dealt else table
             for dim, table in zip(array.dims, tables, strict=True)

@@ -130,7 +130,8 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     layout = resource.layout
     kind = "uniform" if layout is None else layout.kind
     group = 0 if layout is None else dict(layout.numbers).get("group", 0)
-    whole = single or resource.type.dtype.is_bool or kind == "scales" or group > 0
+    apart = kind == "scales" and (layout is None or "rows" not in dict(layout.numbers))
+    whole = single or resource.type.dtype.is_bool or apart or group > 0
     bits = WORD_BITS if whole else resource.type.dtype.bits
     shared = resource.type.dtype.covers > 1 and kind != "scales" and not group
     if (
@@ -374,7 +375,8 @@ def _codes(resource: Resource, along: Coordinates) -> Coordinates:
 
 
 def _scales(resource: Resource) -> Coordinates:
-    """A register by block of rows and step of K: the scale of its row and block in each lane.
+    """By block of rows and step of K, the scale of its row and block in each lane: in a register
+    of its own, or those of ``rows`` blocks and ``steps`` steps in one, blocks first.
 
     Lane l of the matrix unit has that of row l % side and of elements from 32 * (l // side) on
     (CDNA4 ISA, "Matrix operations with block scales").
@@ -389,7 +391,16 @@ def _scales(resource: Resource) -> Coordinates:
             field=resource.name,
         )
     lane = np.arange(WAVE_LANES)
-    block, step = np.meshgrid(np.arange(rows // side), np.arange(length // depth), indexing="ij")
-    row = side * block.reshape(-1, 1) + lane % side
-    along = depth * step.reshape(-1, 1) + covers * (lane // side)
+    high, deep = _number(resource, "rows", 1), _number(resource, "steps", 1)
+    if rows % (side * high) or length % (depth * deep):
+        raise EmitError(
+            f"{resource.name} is {resource.type}, which is no scales of {high} blocks of {side} "
+            f"rows and {deep} steps of {depth} to a register",
+            hint="cut it at whole registers",
+            field=resource.name,
+        )
+    counts = (rows // side // high, length // depth // deep, deep, high)
+    far, away, step, block = np.indices(counts).reshape(len(counts), -1, 1)
+    row = side * (far * high + block) + lane % side
+    along = depth * (away * deep + step) + covers * (lane // side)
     return np.stack([row, along], axis=-1)
