@@ -32,9 +32,11 @@ from pipeloom.drive.checking import differing
 from pipeloom.drive.kernel_files import Array, Start
 from pipeloom.judge.check.prepared import Prepared, study
 from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan, WaitCounts
+from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.emulate import CodeKernel, Directed, EmulateError, Timing, run_kernel
 from pipeloom.judge.emulate.disassembly import instruction_text
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 
 _S_NOP = 0xBF800000
 _S_WAITCNT = 0xBF8C0000
@@ -74,19 +76,19 @@ def weakenings(found: Prepared) -> Iterator[Weakening]:
             yield Weakening(at, one.pc, BARRIER, _S_NOP, found.sync.without_barrier(at))
         elif at in found.sync.waits:
             counts = found.sync.waits[at]
-            for name, limit in (("vm", NO_VM), ("lgkm", NO_LGKM)):
-                count = getattr(counts, name)
+            for queue, limit in COUNTER_LIMIT.items():
+                count = counts.counts[queue]
                 if count >= limit:
                     continue
                 for looser in sorted({limit, min(count + 1, limit)}):
-                    weak = replace(counts, **{name: looser})
+                    weak = WaitCounts({**counts.counts, queue: looser})
                     text = f"{instruction_text(one)} -> {weak.text() if weak.waits else 'nothing'}"
                     yield Weakening(at, one.pc, text, _encode(weak), found.sync.with_wait(at, weak))
 
 
 def _encode(counts: WaitCounts) -> int:
-    vm = counts.vm & 15 | (counts.vm & 0x30) << 10
-    return _S_WAITCNT | vm | _EXP | counts.lgkm << 8
+    vm, lgkm = counts.counts.values()
+    return _S_WAITCNT | vm & 15 | (vm & 0x30) << 10 | _EXP | lgkm << 8
 
 
 def weakened(kernel: CodeKernel, change: Weakening) -> CodeKernel:

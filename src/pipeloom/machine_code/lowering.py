@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.disassembly import instruction_text
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import MicroOp
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 from pipeloom.judge.simulate import Kind, WaveOp
 from pipeloom.judge.wait_states import read_assembly, registers_of
 from pipeloom.machine.cdna import CYCLES_PER_PASS
@@ -52,8 +52,8 @@ class MachineLine:
     text: str
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    vm: int | None = None
-    lgkm: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Of a wait, by the name that the simulator has for the counter."""
     amount: int = 0
     to_lds: bool = False
     formats: tuple[int, int] = (0, 0)
@@ -62,7 +62,6 @@ class MachineLine:
 
 def read_line(line: isa.Instruction) -> MachineLine:
     """A line of an emitted kernel."""
-    counts = {counter: int(count) for counter, count in _COUNT.findall(line.modifiers)}
     words = line.modifiers.split()
     fields = dict(word.split(":", 1) for word in words if ":" in word)
     writes = _numbers(line.writes)
@@ -73,12 +72,20 @@ def read_line(line: isa.Instruction) -> MachineLine:
         str(line),
         _numbers(line.reads) + (writes if swaps else ()),
         writes,
-        counts.get("vm"),
-        counts.get("lgkm"),
+        _counts(line.modifiers),
         next((operand for operand in line.operands if isinstance(operand, int)), 0),
         "lds" in words,
         (int(fields.get("cbsz", 0)), int(fields.get("blgp", 0))),
     )
+
+
+def _counts(text: str) -> dict[str, int]:
+    return {counter: int(count) for counter, count in _COUNT.findall(text)}
+
+
+def named_counts(counts: WaitCounts) -> dict[str, int]:
+    """What a wait counts, by the names that a ``MachineLine`` has."""
+    return {queue.value.removesuffix("cnt"): count for queue, count in counts.counts.items()}
 
 
 def _numbers(registers: Iterable[isa.Register]) -> tuple[int, ...]:
@@ -96,16 +103,13 @@ def read_step(step: MicroOp) -> MachineLine:
     """A decoded instruction."""
     one = step.instruction
     fields = one.fields
-    vm = lgkm = None
-    if one.name == "s_waitcnt":
-        vm, _, lgkm = wait_counts(fields["simm16"])
+    waits = one.name == "s_waitcnt"
     return MachineLine(
         one.name,
         instruction_text(one),
         tuple(each_register(step.reads)),
         tuple(each_register(step.writes)),
-        vm,
-        lgkm,
+        named_counts(WaitCounts.of(fields["simm16"])) if waits else {},
         fields.get("simm16", 0),
         bool(fields.get("lds")) or "_lds_" in one.name,
         (fields.get("cbsz", 0), fields.get("blgp", 0)),
@@ -121,7 +125,6 @@ def read_text_line(text: str, machine: Target) -> MachineLine:
         )
     one = found[0]
     reads, writes = registers_of(one, machine)
-    counts = {counter: int(count) for counter, count in _COUNT.findall(text)}
     fields = {name: int(value) for name, value in _FIELD.findall(text)}
     amount = _AMOUNT.search(text)
     return MachineLine(
@@ -129,8 +132,7 @@ def read_text_line(text: str, machine: Target) -> MachineLine:
         one.text,
         reads,
         writes,
-        counts.get("vm"),
-        counts.get("lgkm"),
+        _counts(text),
         int(amount[1], 0) if amount else 0,
         "lds" in one.modifiers or "_lds_" in one.name,
         (fields.get("cbsz", 0), fields.get("blgp", 0)),
@@ -168,8 +170,8 @@ def _scalar(line: MachineLine, jumped: bool) -> WaveOp:
     match line.name:
         case "s_barrier":
             return WaveOp.barrier(label=line.name)
-        case "s_waitcnt" if line.vm is not None or line.lgkm is not None:
-            return WaveOp.wait(vm=line.vm, lgkm=line.lgkm)
+        case "s_waitcnt" if line.counts:
+            return WaveOp.wait(**line.counts)
         case "s_setprio":
             return WaveOp.set_prio(line.amount)
         case "s_nop":

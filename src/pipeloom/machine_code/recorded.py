@@ -27,6 +27,7 @@ from pipeloom.machine.target import Target
 from pipeloom.machine_code.lowering import (
     MachineLine,
     lower_line,
+    named_counts,
     read_step,
     values_of,
     with_values,
@@ -305,7 +306,7 @@ def _with_counts(line: MachineLine, sync: SyncPlan, at: int) -> MachineLine:
     if at not in sync.waits:
         return line
     counts = sync.waits[at]
-    return replace(line, vm=counts.vm, lgkm=counts.lgkm, text=counts.text())
+    return replace(line, counts=named_counts(counts), text=counts.text())
 
 
 def _back_edges(program: Sequence[MicroOp]) -> dict[int, int]:

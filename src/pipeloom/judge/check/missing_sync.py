@@ -14,8 +14,9 @@ from collections.abc import Collection
 import numpy as np
 
 from pipeloom.judge.check.prepared import GroupStudy, Prepared
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan, WaitCounts
-from pipeloom.judge.emulate.pending import WaitQueue
+from pipeloom.judge.check.retirement import SyncPlan
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 
 MOST_ROUNDS = 200
 
@@ -109,13 +110,11 @@ def _counts(group: GroupStudy, wave: int, first: int, when: int) -> WaitCounts:
     for queue in WaitQueue:
         if first not in trace.queues[queue]:
             continue
-        if queue is WaitQueue.SMEM:
-            counts = counts.tighten(WaitCounts(lgkm=0))
-            continue
-        issued = line.queues[queue]
-        younger = int(np.searchsorted(2 * issued, when)) - int(np.searchsorted(issued, first)) - 1
-        if queue is WaitQueue.VM:
-            counts = counts.tighten(WaitCounts(vm=min(max(younger, 0), NO_VM - 1)))
-        else:
-            counts = counts.tighten(WaitCounts(lgkm=min(max(younger, 0), NO_LGKM - 1)))
+        younger = 0
+        if queue is not WaitQueue.SMEM:
+            issued = line.queues[queue]
+            before = int(np.searchsorted(issued, first))
+            younger = int(np.searchsorted(2 * issued, when)) - before - 1
+            younger = min(max(younger, 0), COUNTER_LIMIT[queue] - 1)
+        counts = counts.tighten(WaitCounts.for_(queue, younger))
     return counts

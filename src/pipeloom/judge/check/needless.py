@@ -8,13 +8,14 @@ and no further wait be loosened by one. Only what the run executed is looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from pipeloom.judge.check.prepared import Prepared
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan
+from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.story import Lines
 from pipeloom.judge.check.verdict import Needless
 from pipeloom.judge.emulate.disassembly import instruction_text
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 
 
 def loosen(study: Prepared) -> SyncPlan:
@@ -36,21 +37,21 @@ def loosen(study: Prepared) -> SyncPlan:
         if holds(changed):
             found = changed
     for at in sorted(study.sync.waits.keys() & study.executed):
-        for name, limit in (("vm", NO_VM), ("lgkm", NO_LGKM)):
-            found = _loosened(found, at, name, limit, holds)
+        for queue, limit in COUNTER_LIMIT.items():
+            found = _loosened(found, at, queue, limit, holds)
     return found
 
 
 def _loosened(
-    sync: SyncPlan, at: int, name: str, limit: int, holds: Callable[[SyncPlan], bool]
+    sync: SyncPlan, at: int, queue: WaitQueue, limit: int, holds: Callable[[SyncPlan], bool]
 ) -> SyncPlan:
     """The wait at a position with one of its counts as large as may be."""
     counts = sync.waits[at]
 
     def changed(count: int) -> SyncPlan:
-        return sync.with_wait(at, replace(counts, **{name: count}))
+        return sync.with_wait(at, WaitCounts({**counts.counts, queue: count}))
 
-    best = _loosest(getattr(counts, name), limit, lambda count: holds(changed(count)))
+    best = _loosest(counts.counts[queue], limit, lambda count: holds(changed(count)))
     return changed(best)
 
 

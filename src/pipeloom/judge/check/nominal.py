@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeloom.judge.check.pairs import Conflict, Pairs
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan
+from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.happens_before.nominal_clock import NominalClock, Window, margin, play
@@ -82,14 +82,8 @@ class _WaveClock(NominalClock[WaitQueue]):
 
     def _wait(self, at: int) -> None:
         counts = self._sync.waits.get(at)
-        if counts is None:
-            return
-        if counts.vm < NO_VM:
-            self.wait(WaitQueue.VM, counts.vm)
-        if counts.lgkm < NO_LGKM:
-            self.wait(WaitQueue.LGKM, counts.lgkm)
-        if counts.lgkm == 0:
-            self.wait(WaitQueue.SMEM, 0)
+        for queue, left in () if counts is None else counts.left():
+            self.wait(queue, left)
 
 
 def _cost(step: MicroOp, issue: int) -> int:

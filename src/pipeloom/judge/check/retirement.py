@@ -20,35 +20,13 @@ import numpy.typing as npt
 
 from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.record import WaveTrace
-from pipeloom.judge.emulate.control import wait_counts
-from pipeloom.judge.emulate.disassembly import wait_text
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
+from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.step import MicroOp
+from pipeloom.judge.emulate.wait_counts import ALL, WaitCounts
 
 Column = npt.NDArray[np.int64]
 
-NO_VM, NO_LGKM = COUNTER_LIMIT[WaitQueue.VM], COUNTER_LIMIT[WaitQueue.LGKM]
 NEVER = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True, slots=True)
-class WaitCounts:
-    """The counts of one s_waitcnt; the limit waits for nothing."""
-
-    vm: int = NO_VM
-    lgkm: int = NO_LGKM
-
-    @property
-    def waits(self) -> bool:
-        return self.vm < NO_VM or self.lgkm < NO_LGKM
-
-    def tighten(self, other: WaitCounts) -> WaitCounts:
-        """What waits for both."""
-        return WaitCounts(min(self.vm, other.vm), min(self.lgkm, other.lgkm))
-
-    def text(self) -> str:
-        """As in assembly."""
-        return wait_text(self.vm, self.lgkm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +47,17 @@ class SyncPlan:
         for at, step in enumerate(program):
             name = step.instruction.name
             if name == "s_waitcnt":
-                vm, _, lgkm = wait_counts(step.instruction.fields["simm16"])
-                waits[at] = WaitCounts(vm, lgkm)
+                waits[at] = WaitCounts.of(step.instruction.fields["simm16"])
             elif name == "s_barrier":
                 barriers.add(at)
         return cls(waits, frozenset(barriers))
 
-    def tables(self) -> tuple[Column, Column]:
-        """The counts by position."""
-        size = max(self.waits, default=-1) + 1
-        vm, lgkm = np.full(size, NO_VM, np.int64), np.full(size, NO_LGKM, np.int64)
+    def table(self, queue: WaitQueue) -> Column:
+        """How many operations of a queue the wait of each position leaves; all of it elsewhere."""
+        found = np.full(max(self.waits, default=-1) + 1, ALL, np.int64)
         for at, counts in self.waits.items():
-            vm[at], lgkm[at] = counts.vm, counts.lgkm
-        return vm, lgkm
+            found[at] = counts.left_of(queue)
+        return found
 
     def with_wait(self, at: int, counts: WaitCounts) -> SyncPlan:
         """Another wait at the position of an existing one."""
@@ -131,42 +107,36 @@ class Retirement:
 
         A step that puts nothing in flight has retired at once.
         """
-        times, vm, lgkm = self._waits(sync)
         result = 2 * np.arange(len(self.path), dtype=np.int64)
-        for queue, counts, limit in (
-            (WaitQueue.VM, vm, NO_VM),
-            (WaitQueue.LGKM, lgkm, NO_LGKM),
-        ):
-            issued = self.queues[queue]
-            if issued.size:
-                real = counts < limit
-                when, left = times[real], counts[real]
-                done = np.maximum.accumulate(np.searchsorted(2 * issued, when) - left)
-                at = np.searchsorted(done, np.arange(issued.size), side="right")
-                ends = np.append(when, NEVER)[at]
-                np.maximum.at(result, issued, ends)
-        scalar = self.queues[WaitQueue.SMEM]
-        if scalar.size:
-            when = np.append(times[lgkm == 0], NEVER)
-            np.maximum.at(result, scalar, when[np.searchsorted(when[:-1], 2 * scalar)])
+        for queue, issued in self.queues.items():
+            if not issued.size:
+                continue
+            times, counts = self._waits(sync, queue)
+            real = counts < ALL
+            when, left = times[real], counts[real]
+            if queue is WaitQueue.SMEM:
+                when = np.append(when, NEVER)
+                np.maximum.at(result, issued, when[np.searchsorted(when[:-1], 2 * issued)])
+                continue
+            done = np.maximum.accumulate(np.searchsorted(2 * issued, when) - left)
+            at = np.searchsorted(done, np.arange(issued.size), side="right")
+            np.maximum.at(result, issued, np.append(when, NEVER)[at])
         return result
 
-    def _waits(self, sync: SyncPlan) -> tuple[Column, Column, Column]:
-        """(doubled times, vmcnt, lgkmcnt) of the wave's waits, in order."""
+    def _waits(self, sync: SyncPlan, queue: WaitQueue) -> tuple[Column, Column]:
+        """Doubled times of the wave's waits in order, and how much of a queue each leaves."""
         if self._own_waits is None:
             self._own_waits = np.flatnonzero(np.isin(self.path, list(sync.waits)))
         times = self._own_waits
-        places = self.path[times]
-        vm, lgkm = sync.tables()
-        if not sync.added:
-            return 2 * times, vm[places], lgkm[places]
-        rows = [(2 * times, vm[places], lgkm[places])]
+        rows = [(2 * times, sync.table(queue)[self.path[times]])]
         for at, (counts, _) in sync.added.items():
             when = 2 * self.times_of(at) - 1
-            rows.append((when, np.full(when.size, counts.vm), np.full(when.size, counts.lgkm)))
-        joined = [np.concatenate(column) for column in zip(*rows, strict=True)]
-        order = np.argsort(joined[0], kind="stable")
-        return joined[0][order], joined[1][order], joined[2][order]
+            rows.append((when, np.full(when.size, counts.left_of(queue))))
+        if len(rows) == 1:
+            return rows[0]
+        when, left = (np.concatenate(column) for column in zip(*rows, strict=True))
+        order = np.argsort(when, kind="stable")
+        return when[order], left[order]
 
 
 class Order:

@@ -9,6 +9,7 @@ from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, register_bits
 from pipeloom.judge.emulate.step import MicroOp, Run
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
 _IGNORED = frozenset(
@@ -71,14 +72,9 @@ def _branch(instruction: Decoded, at: Mapping[int, int]) -> MicroOp:
     return MicroOp(instruction, run, reads)
 
 
-def wait_counts(immediate: int) -> tuple[int, int, int]:
-    """(vmcnt, expcnt, lgkmcnt) of a gfx9 s_waitcnt immediate."""
-    return immediate & 15 | immediate >> 10 & 0x30, immediate >> 4 & 7, immediate >> 8 & 15
-
-
 def _wait(immediate: int) -> Run:
-    vm, _, lgkm = wait_counts(immediate)
-    return lambda wave: wave.group.wait(wave, vm, lgkm)
+    left = WaitCounts.of(immediate).left()
+    return lambda wave: wave.group.wait(wave, left)
 
 
 def _arrive(wave: Wave) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 from pipeloom.judge.emulate.wait_states import read_instructions
 from pipeloom.judge.wait_states import register_name
 
@@ -24,8 +23,7 @@ def instruction_text(one: Decoded) -> str:
     """One instruction."""
     name, fields = one.name, one.fields
     if name == "s_waitcnt":
-        vm, _, lgkm = wait_counts(fields["simm16"])
-        return wait_text(vm, lgkm)
+        return WaitCounts.of(fields["simm16"]).text()
     if one.target is not None:
         return f"{name} {one.target:#x}"
     if one.encoding == "SOPP":
@@ -35,13 +33,6 @@ def instruction_text(one: Decoded) -> str:
     operands = [_registers(o) if o else next(constants, "") for o in issued.operands]
     text = f"{name} {', '.join(operand for operand in operands if operand)}"
     return (text + _offset(one)).strip()
-
-
-def wait_text(vm: int, lgkm: int) -> str:
-    """An s_waitcnt with these counts; the limit of a counter waits for nothing."""
-    parts = [f"vmcnt({vm})"] * (vm < COUNTER_LIMIT[WaitQueue.VM])
-    parts += [f"lgkmcnt({lgkm})"] * (lgkm < COUNTER_LIMIT[WaitQueue.LGKM])
-    return "s_waitcnt " + " ".join(parts)
 
 
 def _registers(numbers: tuple[int, ...]) -> str:

@@ -84,9 +84,9 @@ class Wave:
     steps: int = 0
     barriers: int = 0
     state: WaveState = WaveState.RUNNING
-    vm: deque[Pending] = field(default_factory=deque)
-    lgkm: deque[Pending] = field(default_factory=deque)
-    smem: list[Pending] = field(default_factory=list)
+    queues: dict[WaitQueue, deque[Pending]] = field(
+        default_factory=lambda: {queue: deque() for queue in WaitQueue}
+    )
     products: list[BatchProduct] = field(default_factory=list)
     held: int = 0
     poison: dict[int, int] = field(
@@ -188,13 +188,10 @@ class Wave:
 
     # --- operations in flight -----------------------------------------------------------------
 
-    def queue(self, counter: WaitQueue) -> deque[Pending]:
-        return self.vm if counter is WaitQueue.VM else self.lgkm
-
     def outstanding(self, register: int, lanes: int) -> Pending | None:
         """The oldest operation in flight that writes one of these lanes."""
         bit = 1 << register
-        for queue in (self.vm, self.lgkm, self.smem):
+        for queue in self.queues.values():
             for pending in queue:
                 if pending.registers & bit and pending.lanes & lanes:
                     return pending
@@ -203,7 +200,7 @@ class Wave:
     def refresh_in_flight(self) -> None:
         """Recompute the registers in flight after operations were retired."""
         bits = 0
-        for queue in (self.vm, self.lgkm, self.smem):
+        for queue in self.queues.values():
             for pending in queue:
                 bits |= pending.registers
         self.in_flight = bits

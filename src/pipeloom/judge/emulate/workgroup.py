@@ -32,8 +32,6 @@ from pipeloom.judge.emulate.traps import StepLimitError
 from pipeloom.judge.emulate.wave import Wave, WaveState
 from pipeloom.machine.source_lines import LineMap, SourceLine
 
-_NO_VM, _NO_LGKM = COUNTER_LIMIT[WaitQueue.VM], COUNTER_LIMIT[WaitQueue.LGKM]
-
 
 class EnoughFindingsError(Exception):
     """Unwinds a run that has reached ``max_findings``."""
@@ -129,17 +127,13 @@ class Workgroup:
         """Put an operation in flight and decide when it lands."""
         if self.observer is not None:
             self.observer.issue(wave, pending)
-        ahead = None
-        if pending.counter is WaitQueue.SMEM:
-            wave.smem.append(pending)
-        else:
-            queue = wave.vm if pending.counter is WaitQueue.VM else wave.lgkm
-            ahead = queue[-1] if queue else None
-            queue.append(pending)
-            if self.counter_stall and len(queue) > COUNTER_LIMIT[pending.counter]:
-                # The counter is full: the issue stalls until the oldest is done.
-                self.retire(wave, queue.popleft())
-                wave.refresh_in_flight()
+        queue, limit = wave.queues[pending.counter], COUNTER_LIMIT.get(pending.counter)
+        ahead = queue[-1] if queue and limit is not None else None
+        queue.append(pending)
+        if self.counter_stall and limit is not None and len(queue) > limit:
+            # The counter is full: the issue stalls until the oldest is done.
+            self.retire(wave, queue.popleft())
+            wave.refresh_in_flight()
         if pending.registers:
             wave.in_flight |= pending.registers
             wave.dirty |= pending.registers
@@ -170,22 +164,13 @@ class Workgroup:
             self.lds.retire(pending.access, wave.barriers)
         return pending.registers
 
-    def wait(self, wave: Wave, vm: int, lgkm: int) -> None:
-        """s_waitcnt: retire all but the newest ``vm`` and ``lgkm`` operations.
-
-        A count with all bits set waits for nothing.
-        """
+    def wait(self, wave: Wave, left: tuple[tuple[WaitQueue, int], ...]) -> None:
+        """s_waitcnt: retire all but the newest so many operations of each queue."""
         retired = 0
-        if vm < _NO_VM:
-            while len(wave.vm) > vm:
-                retired |= self.retire(wave, wave.vm.popleft())
-        if lgkm < _NO_LGKM:
-            while len(wave.lgkm) > lgkm:
-                retired |= self.retire(wave, wave.lgkm.popleft())
-        if lgkm == 0 and wave.smem:
-            for pending in wave.smem:
-                retired |= self.retire(wave, pending)
-            wave.smem.clear()
+        for name, count in left:
+            queue = wave.queues[name]
+            while len(queue) > count:
+                retired |= self.retire(wave, queue.popleft())
         if retired:
             wave.refresh_in_flight()
 
@@ -199,7 +184,7 @@ class Workgroup:
         """What a directed timing holds back lands now, behind all that is ahead in its queue."""
         assert isinstance(timing, Directed)
         for wave in self.waves:
-            for queue in (wave.vm, wave.lgkm, wave.smem):
+            for queue in wave.queues.values():
                 operations = list(queue)
                 held = [i for i, one in enumerate(operations) if one.instruction.pc in timing.held]
                 for pending in operations[: held[-1] + 1 if held else 0]:
@@ -222,7 +207,7 @@ class Workgroup:
                     if not running:
                         running = self._release()
             for wave in self.waves:
-                for queue in (wave.vm, wave.lgkm, wave.smem):
+                for queue in wave.queues.values():
                     for pending in queue:
                         _land(wave, pending)
         finally:

@@ -29,7 +29,7 @@ def apply(state: InFlight, step: ScanStep, bit: int, in_lds: bool) -> None:
     if step.queues:
         state.issue(step.queues, bit, in_lds)
     elif step.wait is not None:
-        state.wait(*step.wait)
+        state.wait(step.wait)
     elif step.barrier:
         state.barrier(in_lds)
     if step.other_lanes:

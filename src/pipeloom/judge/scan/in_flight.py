@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 
 from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
 
+Left = tuple[tuple[WaitQueue, int], ...]
 Ages = list[int]
 """Sets of operations by how many entries of their queue were issued behind them."""
-_VM, _LGKM = 0, 1
-_IN_ORDER = (_VM, _LGKM)
+_PLACES = {queue: at for at, queue in enumerate(COUNTER_LIMIT)}
+_LIMITS = tuple(COUNTER_LIMIT.values())
 """Counters as indices: this is where a scan spends its time."""
-_LIMITS = (COUNTER_LIMIT[WaitQueue.VM], COUNTER_LIMIT[WaitQueue.LGKM])
 
 
 @dataclass(slots=True)
@@ -65,9 +65,9 @@ class InFlight:
             if queue is WaitQueue.SMEM:
                 self.scalar_may |= bit
                 self.scalar_must |= bit
-                self._grow(_LGKM)
+                self._grow(_PLACES[WaitQueue.LGKM])
             else:
-                index = _VM if queue is WaitQueue.VM else _LGKM
+                index = _PLACES[queue]
                 _push(self.may[index], bit, _LIMITS[index])
                 _push(self.must[index], bit, _LIMITS[index], full=True)
                 self._grow(index)
@@ -80,15 +80,16 @@ class InFlight:
         if self.most[index] <= _LIMITS[index]:
             self.most[index] += 1
 
-    def wait(self, vm: int, lgkm: int) -> None:
+    def wait(self, left: Left) -> None:
         """All but so many are over."""
-        for queue, count in ((_VM, vm), (_LGKM, lgkm)):
-            if count < _LIMITS[queue]:
-                del self.may[queue][count:]
-                del self.must[queue][count:]
-                self.most[queue] = min(self.most[queue], count)
-        if lgkm == 0:
-            self.scalar_may = self.scalar_must = 0
+        for queue, count in left:
+            if queue is WaitQueue.SMEM:
+                self.scalar_may = self.scalar_must = 0
+                continue
+            place = _PLACES[queue]
+            del self.may[place][count:]
+            del self.must[place][count:]
+            self.most[place] = min(self.most[place], count)
 
     def barrier(self, apart: bool) -> None:
         """What is over is known to all waves; ``apart`` if some waves are one barrier ahead."""
@@ -120,21 +121,21 @@ class InFlight:
 
     def counter(self, bit: int) -> str:
         """What has to be waited for, as assembly has it: at most how many may be left."""
-        for queue, name in ((_VM, "vmcnt"), (_LGKM, "lgkmcnt")):
-            for age, ops in enumerate(self.may[queue]):
+        for queue, place in _PLACES.items():
+            for age, ops in enumerate(self.may[place]):
                 if ops & bit:
-                    return f"{name}({age})"
-        return "lgkmcnt(0)"
+                    return f"{queue.value}({age})"
+        return WaitQueue.SMEM.value
 
-    def waits_for_nothing(self, vm: int, lgkm: int) -> bool:
+    def waits_for_nothing(self, left: Left) -> bool:
         """Whether a wait has nothing to wait for on any path."""
-        counts = ((_VM, vm), (_LGKM, lgkm))
-        return all(n >= _LIMITS[q] or self.most[q] <= n for q, n in counts)
+        counted = (one for one in left if one[0] is not WaitQueue.SMEM)
+        return all(self.most[_PLACES[queue]] <= count for queue, count in counted)
 
     def join(self, other: InFlight) -> bool:
         """Let another path arrive here; whether that changed anything."""
         changed = False
-        for queue in _IN_ORDER:
+        for queue in range(len(_LIMITS)):
             least = _youngest(self.may[queue], other.may[queue])
             greatest = _oldest(self.must[queue], other.must[queue])
             changed |= least != self.may[queue] or greatest != self.must[queue]

@@ -65,7 +65,7 @@ def scan_registers(steps: Sequence[ScanStep], flow: CodePaths) -> RegisterScan:
                 if before is None or found.definite > before.definite:
                     meetings[found.first, found.second] = found
             if step.wait is not None:
-                nothing = look.state.waits_for_nothing(*step.wait)
+                nothing = look.state.waits_for_nothing(step.wait)
                 needless[step.at] = needless.get(step.at, True) and nothing
             if step.ends:
                 for first, certain in look.left():

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.register_numbers import EXEC, VGPR, register_bits
 from pipeloom.judge.emulate.traps import EmulateError
 from pipeloom.judge.emulate.vector_skip import skip_places
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 from pipeloom.judge.wait_states import Issued, registers_of
 from pipeloom.machine.mnemonics import MNEMONICS, Pipe
 from pipeloom.machine.target import Target
@@ -61,8 +61,8 @@ class ScanStep:
     brings: int = 0
     """Registers that memory fills, between issue and wait."""
     lds: LdsTouch | None = None
-    wait: tuple[int, int] | None = None
-    """(vmcnt, lgkmcnt) of a wait."""
+    wait: tuple[tuple[WaitQueue, int], ...] | None = None
+    """How many operations a wait leaves of each queue that it waits for."""
     barrier: bool = False
     other_lanes: bool = False
     """Whether EXEC may lose lanes here."""
@@ -106,8 +106,7 @@ def _step(
     name = one.name
     if one.encoding == "SOPP":
         if name == "s_waitcnt":
-            vm, _, lgkm = wait_counts(one.fields["simm16"])
-            return ScanStep(at, one, wait=(vm, lgkm))
+            return ScanStep(at, one, wait=WaitCounts.of(one.fields["simm16"]).left())
         ends = name.startswith("s_endpgm")
         falls = not ends and name != "s_branch"
         if one.target is not None and not facts.targets:

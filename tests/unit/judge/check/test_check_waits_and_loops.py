@@ -17,7 +17,7 @@ from pipeloom.judge.check.pairs import Conflict, Pairs
 from pipeloom.judge.check.plain_skips import plain_skips
 from pipeloom.judge.check.record import LDS, GroupRecord, Recorder, WaveTrace, _digest
 from pipeloom.judge.check.register_flow import PathFlow
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Order, Retirement, SyncPlan, WaitCounts
+from pipeloom.judge.check.retirement import Order, Retirement, SyncPlan
 from pipeloom.judge.check.static import Static
 from pipeloom.judge.check.store_sources import Sources
 from pipeloom.judge.check.taint import Taint
@@ -25,6 +25,8 @@ from pipeloom.judge.check.trip_counts import claims
 from pipeloom.judge.emulate import AddressSpace, CodeObject, Effect
 from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, M0, VGPR, register_bits
+from pipeloom.judge.emulate.wait_counts import WaitCounts
+from pipeloom.machine.cdna import LGKMCNT_LIMIT, VMCNT_LIMIT
 
 V1, V2, V3 = (register_bits(VGPR + n, 1) for n in (1, 2, 3))
 NO_FLOW = PathFlow((), frozenset(), frozenset(), (), (), frozenset(), frozenset())
@@ -167,18 +169,18 @@ def test_two_waves_store_alike_as_far_as_both_run() -> None:
 
 def test_a_wait_leaves_what_was_issued_behind_the_operation() -> None:
     """Of four operations, at times 0 to 3, each is waited for at time 3, and behind all."""
-    for queue, name in ((WaitQueue.VM, "vm"), (WaitQueue.LGKM, "lgkm")):
+    for queue in (WaitQueue.VM, WaitQueue.LGKM):
         group, _ = waves_of([0] * 6)
         group.waves[0].queues[queue] += range(4)
         study: Any = SimpleNamespace(
             record=group, order=SimpleNamespace(timelines=[Retirement(group.waves[0])])
         )
         for first in range(3):
-            assert getattr(_counts(study, 0, first, 5), name) == 2 - first
-            assert getattr(_counts(study, 0, first, 9), name) == 3 - first
+            assert _counts(study, 0, first, 5).left_of(queue) == 2 - first
+            assert _counts(study, 0, first, 9).left_of(queue) == 3 - first
 
 
-@pytest.mark.parametrize("limit", [5, NO_VM])
+@pytest.mark.parametrize("limit", [5, VMCNT_LIMIT])
 def test_the_loosest_count_is_found(limit: int) -> None:
     for count in range(limit + 1):
         for best in range(count, limit + 1):
@@ -196,14 +198,14 @@ def test_a_pair_of_one_wave_is_late_until_the_first_has_retired() -> None:
     group.waves[0].queues[WaitQueue.VM] += [0]
     rows = [(0, 0, 0, time, int(Conflict.REGISTER_READ), LDS, 0) for time in range(1, 6)]
     order = Order([Retirement(group.waves[0])], Pairs.of(rows))
-    late = order.unordered(SyncPlan({4: WaitCounts(vm=0)}, frozenset()))
+    late = order.unordered(SyncPlan({4: WaitCounts.for_(WaitQueue.VM, 0)}, frozenset()))
     assert late.tolist() == [True, True, True, True, False]
 
 
 def test_what_was_added_is_found_again_in_the_repaired_kernel() -> None:
     """Before each of two own barriers a wait and a barrier were put in, before the second a nop:
     wait, barrier, own, wait, barrier, nop, own. Nothing is needless; each is tried at its place."""
-    added = {at: (WaitCounts(vm=0), True) for at in (0, 1)}
+    added = {at: (WaitCounts.for_(WaitQueue.VM, 0), True) for at in (0, 1)}
     own = frozenset({0, 1})
     tried: list[SyncPlan] = []
 
@@ -218,7 +220,10 @@ def test_what_was_added_is_found_again_in_the_repaired_kernel() -> None:
         unordered=lambda sync=None: [np.array([False])],
     )
     after: Any = SimpleNamespace(
-        sync=SyncPlan({0: WaitCounts(vm=0), 3: WaitCounts(vm=0)}, frozenset({1, 2, 4, 6})),
+        sync=SyncPlan(
+            {0: WaitCounts.for_(WaitQueue.VM, 0), 3: WaitCounts.for_(WaitQueue.VM, 0)},
+            frozenset({1, 2, 4, 6}),
+        ),
         groups=[SimpleNamespace(order=SimpleNamespace(barriers_met=bool, unordered=unordered))],
     )
     plan = SyncPlan({}, own, added)
@@ -237,11 +242,11 @@ def test_what_was_added_is_found_again_in_the_repaired_kernel() -> None:
 @pytest.mark.parametrize(
     ("queue", "counts", "cycles"),
     [
-        (WaitQueue.VM, WaitCounts(vm=0), 100 + 19),
-        (WaitQueue.VM, WaitCounts(vm=18), 100 + 1),
-        (WaitQueue.VM, WaitCounts(lgkm=0), 20),
-        (WaitQueue.LGKM, WaitCounts(lgkm=0), 100 + 19),
-        (WaitQueue.LGKM, WaitCounts(vm=0), 20),
+        (WaitQueue.VM, WaitCounts.for_(WaitQueue.VM, 0), 100 + 19),
+        (WaitQueue.VM, WaitCounts.for_(WaitQueue.VM, 18), 100 + 1),
+        (WaitQueue.VM, WaitCounts.for_(WaitQueue.LGKM, 0), 20),
+        (WaitQueue.LGKM, WaitCounts.for_(WaitQueue.LGKM, 0), 100 + 19),
+        (WaitQueue.LGKM, WaitCounts.for_(WaitQueue.VM, 0), 20),
     ],
 )
 def test_a_nominal_wait_is_for_its_own_counter(
@@ -255,7 +260,7 @@ def test_a_nominal_wait_is_for_its_own_counter(
     )
     clock.advance()
     assert clock.windows[-1].issue == cycles
-    assert NO_LGKM < 20 < NO_VM
+    assert LGKMCNT_LIMIT < 20 < VMCNT_LIMIT
 
 
 # --------------------------------------------------------------------------------------- records

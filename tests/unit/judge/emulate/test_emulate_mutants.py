@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom.judge.emulate import RunResult, decode_kernel, run_kernel
-from pipeloom.judge.emulate.control import wait_counts
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 
 TILES = 5
 HEAD = """
@@ -111,5 +111,7 @@ def test_the_data_alone_show_a_race_in_some_seeds_only(bench: Any) -> None:
 def test_waits_decode_to_all_their_bits(bench: Any) -> None:
     body = "s_waitcnt vmcnt(45) lgkmcnt(3)\ns_waitcnt vmcnt(16)\ns_waitcnt lgkmcnt(0)\ns_endpgm"
     code = decode_kernel(bench.code(body).kernel().code)
-    counts = [wait_counts(i.fields["simm16"]) for i in code[:3]]
-    assert counts == [(45, 7, 3), (16, 7, 15), (63, 7, 0)]
+    counts = [WaitCounts.of(i.fields["simm16"]) for i in code[:3]]
+    assert [tuple(one.counts.values()) for one in counts] == [(45, 3), (16, 15), (63, 0)]
+    texts = [one.text().removeprefix("s_waitcnt ") for one in counts]
+    assert texts == ["vmcnt(45) lgkmcnt(3)", "vmcnt(16)", "lgkmcnt(0)"]

@@ -22,13 +22,13 @@ from pipeloom.judge.emulate import (
     map_lines,
     run_kernel,
 )
-from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.formats import (
     bf16_to_f32,
     encode_float8,
     f32_to_bf16,
     float_table,
 )
+from pipeloom.judge.emulate.wait_counts import WaitCounts
 
 pytest.importorskip("tinygrad", reason="the tinygrad wheel is not installed")
 triton = pytest.importorskip("triton", reason="the triton wheel is not installed")
@@ -321,7 +321,7 @@ def test_decoder_agrees_with_the_compilers_listing(arch: str) -> None:
 
 def _loosened(immediate: int) -> list[tuple[str, int]]:
     """s_waitcnt immediates with one counter allowed one more, or any number, outstanding."""
-    vm, _, lgkm = wait_counts(immediate)
+    vm, lgkm = WaitCounts.of(immediate).counts.values()
     mutants = []
     if vm < 63:
         more = vm + 1
