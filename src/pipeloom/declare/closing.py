@@ -18,7 +18,7 @@ from pipeloom.machine.dtypes import F32
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.problem_spans import ProblemSpan
-from pipeloom.program.vocabulary import PRODUCTS
+from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY
 
 
 def close(
@@ -113,7 +113,8 @@ def _check_arguments(loop: str, nodes: list[Node]) -> None:
 
 def _rounded_at_once(table: dict[str, Node]) -> dict[str, Node]:
     """An op whose result is only converted, for a product, gives that type at once: a tile of f32
-    between the two would take twice the registers."""
+    between the two would take twice the registers. Masks do not: left out where they change
+    nothing, they cost nothing in place."""
     multiplied = {name for n in table.values() if n.op in PRODUCTS for name in n.uses}
     users: dict[str, int] = {}
     for node in table.values():
@@ -125,7 +126,8 @@ def _rounded_at_once(table: dict[str, Node]) -> dict[str, Node]:
         if inner is None or inner.kind is not NodeKind.OP or users[inner.name] > 1:
             continue
         dims = {dim for name in inner.uses for dim in table[name].type.dims}
-        plain = inner.init is None and inner.when is None and inner.type.dtype == F32
+        masks = inner.op in VOCABULARY and VOCABULARY[inner.op].masks
+        plain = inner.init is None and inner.when is None and inner.type.dtype == F32 and not masks
         if plain and dims == set(inner.type.dims) and inner.op not in PRODUCTS:
             found[node.name] = replace(inner, name=node.name, type=node.type)
             del found[inner.name]

@@ -144,14 +144,18 @@ def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
     return loop_of("keep", "x", x).apply("keep", x, left, least)
 
 
-def within(x: Tensor | float, left: Tensor) -> Tensor:
+def within(x: Tensor | float, left: Tensor, least: Tensor | float = 1) -> Tensor:
     """``x`` where something is left, elsewhere 0: what sums do not see.
 
     Args:
         x: The value to mask, or a number.
         left: What is left along a dimension: ``loop.left``.
+        least: How much must be left; 1 masks what lies past the end.
     """
-    return loop_of("within", "left", left).apply("within", x, left)
+    loop = loop_of("within", "left", left)
+    if isinstance(least, Tensor) or least != 1:
+        return loop.apply("clear", x, left, least)
+    return loop.apply("within", x, left)
 
 
 def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pipeloom.declare.backward import attention_backward_keys as attention_backward_keys
+from pipeloom.declare.backward import attention_backward_queries as attention_backward_queries
+from pipeloom.declare.backward import attention_backward_rows as attention_backward_rows
 from pipeloom.declare.convolutions import conv2d as conv2d
 from pipeloom.declare.convolutions import conv3d as conv3d
 from pipeloom.declare.decoding import decode_attention as decode_attention

@@ -29,6 +29,10 @@ def grain_of(place: Place, second: bool) -> Grain:
     """
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
+    if is_beside_result(place):
+        rows, columns = least_box(place)
+        size = (rows if numbers["only"] == 0 else columns,)
+        return Grain(size, size, size)
     side, depth = numbers["side"], numbers["depth"]
     if place.layout.kind == "scales":
         codes = side * numbers.get("rows", 1), depth * numbers.get("steps", 1)
@@ -80,6 +84,11 @@ def has_codes(place: Place) -> bool:
 def is_result(place: Place) -> bool:
     """Whether a matrix instruction leaves it."""
     return place.layout is not None and place.layout.kind == "accumulator"
+
+
+def is_beside_result(place: Place) -> bool:
+    """Whether it has an element for each row, or each column, of a matrix result."""
+    return is_result(place) and "only" in dict(place.layout.numbers if place.layout else ())
 
 
 def least_box(place: Place) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ same, only the steps are smaller, and judges, synchronisation and writers take s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -23,6 +23,7 @@ from pipeloom.order.grains import (
     fragment_name,
     grain_of,
     has_codes,
+    is_beside_result,
     is_operand,
     is_result,
     least_box,
@@ -88,7 +89,8 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
     """The unit of a task that can be cut; VECTOR for every vector op."""
     unit = task.unit
     if unit in (Unit.LDS_READ, Unit.LOAD):
-        return unit if _fills_operand(lowered, task) else None
+        beside = unit is Unit.LDS_READ and _fills(lowered, task, is_beside_result)
+        return unit if beside or _fills(lowered, task, is_operand) else None
     if unit is Unit.MATRIX:
         found = [lowered.place(t.place) for t in task.reads]
         kinds = [p.layout.kind for p in found if p is not None and p.layout is not None]
@@ -385,10 +387,11 @@ class _Cutter:
         return place.type.whole
 
 
-def _fills_operand(lowered: Lowered, task: Task) -> bool:
-    """Whether it brings an input of a product, its scales, or what it is computed of."""
+def _fills(lowered: Lowered, task: Task, kind: Callable[[Place], bool]) -> bool:
+    """Whether it brings an input of a product, its scales, what it is computed of; or numbers by
+    row or column of a result."""
     place = lowered.place(task.writes[0].place)
-    return place is not None and is_operand(place)
+    return place is not None and kind(place)
 
 
 def _added(task: Task) -> Task:

@@ -193,6 +193,8 @@ class _Interleaver(Weaver):
         direct = [self.gap[m] for m in readers if self.machine.matrix(self.mine[m])]
         if direct:
             return min(direct)
+        if self.mine[n].writes[0].place not in self._sources:
+            return self._ready(readers)
         products = self._fed(readers)
         if not products:
             raise OrderError(
@@ -200,6 +202,33 @@ class _Interleaver(Weaver):
             )
         free = max(self.gap[m] for m in products) - (1 + self.pattern.early) * self.count + 1
         return min(free, min(self.gap[m] for m in products) - 1)
+
+    def _ready(self, tasks: Sequence[int]) -> int:
+        """The first gap in which one of these vector ops has what products give it."""
+        found, more = 0, list(tasks)
+        known = set(more)
+        while more:
+            for link in self.before[more.pop()]:
+                if self.machine.matrix(self.mine[link.first]):
+                    if link.waits:
+                        found = max(found, self.gap[link.first] + self._apart(link))
+                elif link.waits and link.distance == 0 and link.first not in known:
+                    known.add(link.first)
+                    more.append(link.first)
+        return found
+
+    @cached_property
+    def _sources(self) -> set[str]:
+        """The places of what vector ops make operands of."""
+        found: set[str] = set()
+        more = [t for t in self.mine if any(x.place in self._made for x in t.left)]
+        while more:
+            for touch in more.pop().reads:
+                if touch.place not in found:
+                    found.add(touch.place)
+                    writers = [t for t in self.mine if any(x.place == touch.place for x in t.left)]
+                    more += [t for t in writers if is_vector(t)]
+        return found
 
     def _fed(self, tasks: Sequence[int]) -> set[int]:
         """The products of its iteration that vector ops lead to."""

@@ -31,6 +31,8 @@ def load_boxes(shape: tuple[int, ...], dtype: DType, lanes: int, widest: int) ->
     then follows from the bits of its number.
     """
     rows, row = shape[0], dtype.bytes(prod(shape[1:]))
+    if fills_no_load(shape, dtype, lanes):
+        return [LoadBox(tuple((0, size) for size in shape), 1, REGISTER_BYTES)]
     full, narrow = lanes * widest // row, lanes * REGISTER_BYTES // row
     left = rows % full if full else rows
     if narrow and lanes * REGISTER_BYTES % row == 0 and left % narrow == 0:
@@ -43,6 +45,13 @@ def load_boxes(shape: tuple[int, ...], dtype: DType, lanes: int, widest: int) ->
             for first, high, width in zip(firsts, heights, widths, strict=True)
         ]
     return _panels(shape, row, lanes, widest) if len(shape) == 2 else []
+
+
+def fills_no_load(shape: tuple[int, ...], dtype: DType, lanes: int) -> bool:
+    """Whether it is a row of numbers (one for each row of another tile) that is less than the
+    narrowest load of all lanes: one load brings it several times, side by side."""
+    size = dtype.bytes(prod(shape))
+    return len(shape) == 1 and size >= REGISTER_BYTES and lanes * REGISTER_BYTES % size == 0
 
 
 def _panels(shape: tuple[int, ...], row: int, lanes: int, widest: int) -> list[LoadBox]:

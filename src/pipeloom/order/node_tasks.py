@@ -180,6 +180,8 @@ class _Lowering:
         """Bytes per lane of a load to LDS: the widest, but for small pieces that do not fill it."""
         widest = self.target.lds_load_bytes(node.align)
         narrow = len(self.loading.waves) * self.target.wave_lanes.value * REGISTER_BYTES
+        if size < narrow:
+            return REGISTER_BYTES
         uneven = size % (narrow * widest // REGISTER_BYTES)
         return REGISTER_BYTES if uneven and size % narrow == 0 else widest
 

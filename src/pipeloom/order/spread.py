@@ -177,8 +177,9 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
         return 1
     numbers = dict(layout.numbers)
     if layout.kind == "accumulator" and "only" in numbers:
-        blocks = ceil(total / numbers["side"])
-        return blocks * (1 if numbers["only"] == 0 else numbers["side"] ** 2 // WAVE_LANES)
+        if numbers["only"] == 0:
+            return ceil(total / numbers["side"])
+        return RUN * ceil(total / (RUN * WAVE_LANES // numbers["side"]))
     if layout.kind == "scales":
         return total // (numbers["side"] * numbers["depth"])
     if layout.kind == "operand":

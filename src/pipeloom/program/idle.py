@@ -342,6 +342,10 @@ def _keep(value: _Value, a: _Value, left: _Value, least: _Value) -> _Value:
     return _mask(value, a, _reaches(_truth("ge", left, least), left, least), -inf)
 
 
+def _clear(value: _Value, a: _Value, left: _Value, least: _Value) -> _Value:
+    return _mask(value, a, _reaches(_truth("ge", left, least), left, least), 0)
+
+
 def _within(value: _Value, a: _Value, left: _Value) -> _Value:
     return _mask(value, a, _truth("ge", left, _Value(exactly(1))), 0)
 
@@ -368,6 +372,7 @@ _RULES: Mapping[str, Callable[..., _Value]] = MappingProxyType(
         "min": _min,
         "keep": _keep,
         "within": _within,
+        "clear": _clear,
         "select": lambda _, condition, a, b: _choose(condition, a, b),
         "convert": lambda _, a: a,
         "gt": _reaches,

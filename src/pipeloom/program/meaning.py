@@ -296,7 +296,7 @@ class Meaning:
         return frozenset(
             n.name
             for n in self.nodes
-            if n.op == "keep"
+            if n.op in ("keep", "clear")
             and n.when is None
             and n.type.dtype == self[n.uses[0]].type.dtype
             and self.ends(n, self.over)

@@ -322,6 +322,7 @@ _EACH: Mapping[str, Callable[..., Range]] = MappingProxyType(
         "eq": _equals,
         "select": _select,
         "within": lambda a, left: _select(_reaches(left, exactly(1)), a, exactly(0)),
+        "clear": lambda a, left, least: _select(_reaches(left, least), a, exactly(0)),
         "keep": _keep,
     }
 )

@@ -337,6 +337,15 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         masks=True,
     ),
     _vector(
+        "clear",
+        lambda a, left, least: np.where(left >= least, a, 0),
+        "v_cmp_ge_f32 vcc, {1}, {2}",
+        "v_cndmask_b32 {d}, 0, {0}, vcc",
+        arity=3,
+        exact=True,
+        masks=True,
+    ),
+    _vector(
         "keep",
         lambda a, left, least: np.where(left >= least, a, -np.inf),
         "v_cmp_ge_f32 vcc, {1}, {2}",

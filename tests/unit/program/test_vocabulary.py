@@ -78,7 +78,7 @@ def test_of_the_transcendental_unit_a_denormal_is_zero() -> None:
 def test_masks_are_the_ops_that_leave_what_is_within_as_it_is() -> None:
     """Proofs leave them out of iterations that lie within: all others would miss their work."""
     masks = {name for name, op in VOCABULARY.ops.items() if op.masks}
-    assert masks == {"within", "keep"}
+    assert masks == {"within", "keep", "clear"}
     a, far = np.array([-2.0, 0.0, 3.0]), np.full(3, 99.0)
     for name in masks:
         rest = [far, np.ones(3)][: VOCABULARY[name].arity - 1]

@@ -319,7 +319,8 @@ def _masked(
     plain = all(s.tile is not None and s.tile.pack == 1 and s.join is None for s in registers)
     if not plain or value.access is None or left.left is None:
         return None
-    return Masked(target, value.access, left.left, bound.access)
+    clears = context.program.meaning[work.node].op == "clear"
+    return Masked(target, value.access, left.left, bound.access, clears)
 
 
 def _reduced(sources: Sequence[OperandSource], dims: Sequence[str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import LOAD_BYTES, Target
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
 from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Space, Work
 from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (
@@ -44,6 +44,8 @@ class LdsTile:
     base: int
     layout: TileLayout | None
     """None: row-major."""
+    loaded: int = 0
+    """Bytes that the waves of a load bring at least: a row of fewer comes several times."""
 
     @property
     def bits(self) -> int:
@@ -52,7 +54,12 @@ class LdsTile:
 
     @property
     def copy_bytes(self) -> int:
-        """Of one copy."""
+        """Of one copy, with the room for what comes several times."""
+        return max(self.bytes, self.loaded)
+
+    @property
+    def bytes(self) -> int:
+        """Of its elements."""
         return self.resource.type.elements * self.bits // 8
 
     @property
@@ -135,7 +142,7 @@ def lds_tiles(
                 field=resource.name,
             )
         base = -(-base // target.bank_row_bytes) * target.bank_row_bytes
-        tile = LdsTile(resource, base, None)
+        tile = LdsTile(resource, base, None, _brought(program, resource))
         sides = {
             tiles[work.writes[0].resource].resource.layout["side"]  # type: ignore[index]
             for _, work in _readers(program, resource.name)
@@ -181,6 +188,14 @@ def _operand_layout(
     if layout.row_bytes != tile.row_bytes:
         return replace(layout, panel_rows=tile.rows)
     return replace(layout, order=_order(program, target, tile))
+
+
+def _brought(program: Program, resource: Resource) -> int:
+    """What the waves of a load bring of a row of numbers, in the narrowest loads."""
+    if len(resource.type.shape) > 1:
+        return 0
+    loads = [g for g, _, w in program.works() if w.writes and w.writes[0].resource == resource.name]
+    return max((len(g.waves) * WAVE_LANES * REGISTER_BYTES for g in loads), default=0)
 
 
 def _kind(tiles: Mapping[str, RegisterTile], access: Access) -> str:

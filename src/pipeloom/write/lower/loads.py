@@ -176,6 +176,8 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
     run = len(members) * WAVE_LANES * width
     order = tile.layout.order if tile.layout else None
     piece = order.run * order.ways if order and order.ways > 1 else 1
+    if tile.bytes == total < tile.loaded and run % total == 0:
+        runs, total = [(0, run)], run  # the same elements again and again
     whole = all((stop - start) % (WAVE_LANES * width) == 0 for start, stop in runs)
     even = runs and whole and not total % run and not tile.row_bytes % width
     if not even or rows.start % piece or len(rows) % piece:
@@ -193,7 +195,9 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
     filled = np.concatenate([np.arange(*each, WAVE_LANES * width) for each in runs])
     begins = filled.reshape(-1, len(members))
     tables = [
-        axes_of(shifted(tile.source(begin[:, None] + lane * width), targets, sources))
+        axes_of(
+            shifted(tile.source((begin[:, None] + lane * width) % tile.bytes), targets, sources)
+        )
         for begin in begins
     ]
     addresses = _plan_addresses(context, work, array, tables)

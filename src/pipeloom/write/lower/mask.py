@@ -37,6 +37,8 @@ class Masked:
     source: Access
     left: Left
     bound: Access | None
+    clears: bool
+    """Whether what is not kept becomes 0, and not minus infinity."""
 
 
 Job = tuple[int, Sequence[int | None]]
@@ -47,7 +49,7 @@ def plan_mask(context: Context, masked: Masked, jobs: Sequence[Job]) -> Write:
     """The mask of 32-bit registers."""
     frame, left = context.frame, masked.left
     pairs = {(left.pattern(slots[1] or 0), slots[2] or 0): 0 for _, slots in jobs}
-    lowest = frame.prepared("lowest", "lowest", _fill, late=True)
+    lowest = None if masked.clears else frame.prepared("lowest", "lowest", _fill, late=True)
     edges = frame.scratch("edges", len(pairs))
     kept = [frame.scalar(f"kept {n}", 2, 2) for n in range(TOGETHER)]
     more = [frame.spare(f"kept {n}", 2, 2) for n in range(TOGETHER, TOGETHER + MORE)]
@@ -63,6 +65,7 @@ def plan_mask(context: Context, masked: Masked, jobs: Sequence[Job]) -> Write:
                 code("v_sub_u32", into, left.base(pattern), into)
         result, source = context.registers(masked.target), context.registers(masked.source)
         masks = [*kept, *(name for name in more if name in frame)]
+        rest = 0 if lowest is None else frame[lowest]
         for at in range(0, len(jobs), len(masks)):
             chosen = []
             for (place, (value, number, bound)), name in zip(
@@ -73,9 +76,9 @@ def plan_mask(context: Context, masked: Masked, jobs: Sequence[Job]) -> Write:
                 code("v_cmp_le_i32", mask, behind, edge[left.pattern(number or 0), bound or 0])
                 chosen.append((result.part(place), source.part(value or 0), mask))
                 if mask == VCC:
-                    _select(code, frame[lowest], *chosen.pop())
+                    _select(code, rest, *chosen.pop())
             for one in chosen:
-                _select(code, frame[lowest], *one)
+                _select(code, rest, *one)
 
     return emit
 
@@ -84,5 +87,7 @@ def _fill(code: Code, register: Register) -> None:
     code("v_mov_b32", register, LOWEST)
 
 
-def _select(code: Code, lowest: Register, place: Register, value: Register, mask: Register) -> None:
-    code("v_cndmask_b32", place, lowest, value, mask)
+def _select(
+    code: Code, rest: Register | int, place: Register, value: Register, mask: Register
+) -> None:
+    code("v_cndmask_b32", place, rest, value, mask)

@@ -258,7 +258,8 @@ def _accumulator(resource: Resource) -> Coordinates:
     """``side`` x ``side`` blocks: a lane has a row, and columns in runs of four.
 
     With ``flip`` rows and columns change places. A tile of one dimension holds what lanes need of
-    it beside a tile of two: by row (``only`` 0) or by column (``only`` 1).
+    it beside a tile of two: by row (``only`` 0) or by column (``only`` 1), of which there may be as
+    few as fill a register run in all lanes.
     """
     side, only = _side(resource), _number(resource, "only", -1)
     shape = resource.type.shape
@@ -282,9 +283,9 @@ def _accumulator(resource: Resource) -> Coordinates:
         held = columns if only else rows[:1]
         table = [
             np.stack([*(z[: len(held)] for z in nothing), side * block + held], axis=-1)
-            for block in range(shape[-1] // side)
+            for block in range(-(-shape[-1] // side))
         ]
-        return np.concatenate(table)
+        return np.concatenate(table)[: shape[-1] * len(held) // side]
     flip = _number(resource, "flip", 0)
     across, along = (shape[-1], shape[-2]) if flip else (shape[-2], shape[-1])
     table = []
@@ -305,7 +306,10 @@ def _side(resource: Resource) -> int:
     else:
         cut = list(shape[-1:] if "only" in dict(resource.layout.numbers) else shape[-2:])
     alone = resource.layout.kind == "operand" and "only" in dict(resource.layout.numbers)
-    if side not in (16, 32) or not (cut or alone) or any(size % side for size in cut):
+    whole = side
+    if resource.layout.kind == "accumulator" and _number(resource, "only", 0) == 1 and side:
+        whole = min(side, QUAD * WAVE_LANES // side)
+    if side not in (16, 32) or not (cut or alone) or any(size % whole for size in cut):
         raise EmitError(
             f"{resource.name} is {resource.type} in blocks of {side}",
             hint="blocks are of 16 or 32 rows, and tiles whole blocks",

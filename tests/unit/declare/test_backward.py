@@ -1,0 +1,96 @@
+"""Attention backward: the three kernels together are the derivative of attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import pipeloom as pl
+from pipeloom.order.in_order import in_order
+
+Array = npt.NDArray[Any]
+D = 32
+
+
+def forward(q: Array, k: Array, v: Array, causal: bool) -> tuple[Array, Array, Array]:
+    """P, O and the logarithm of the sum, in double precision; rows without a key have P = 0."""
+    scores = q @ k.swapaxes(-1, -2) * D**-0.5
+    if causal:
+        row, column = np.arange(q.shape[-2])[:, None], np.arange(k.shape[-2])[None]
+        scores = np.where(column <= row + k.shape[-2] - q.shape[-2], scores, -np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lse = np.log(np.exp(scores).sum(-1))
+        p = np.where(np.isfinite(lse)[..., None], np.exp(scores - lse[..., None]), 0.0)
+    return p, p @ v, lse
+
+
+def gradients(q: Array, k: Array, v: Array, of: Array, causal: bool) -> dict[str, Array]:
+    """By the softmax's Jacobian, without a row sum of out * dO."""
+    p = forward(q, k, v, causal)[0]
+    of_p = of @ v.swapaxes(-1, -2)
+    of_scores = p * (of_p - (p * of_p).sum(-1, keepdims=True)) * D**-0.5
+    return {
+        "dQ": of_scores @ k,
+        "dK": of_scores.swapaxes(-1, -2) @ q,
+        "dV": p.swapaxes(-1, -2) @ of,
+    }
+
+
+def rounded(array: Array) -> Array:
+    return pl.BF16.round(array.astype(np.float32)).astype(np.float64)
+
+
+def drawn(rng: np.random.Generator, *shape: int) -> Array:
+    return rounded(rng.normal(size=shape))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_three_kernels_are_the_derivative(causal: bool) -> None:
+    """With a group of heads per key head: dK and dV are sums over them."""
+    rng = np.random.default_rng(7)
+    queries, keys, group = 50, 41, 1 if causal else 2
+    q, of = drawn(rng, 1, 2, group, queries, D), drawn(rng, 1, 2, group, queries, D)
+    k, v = drawn(rng, 1, 2, keys, D), drawn(rng, 1, 2, keys, D)
+    wide = k[:, :, None], v[:, :, None]
+    _, out, lse = forward(q, *wide, causal)
+    right = gradients(q, *wide, of, causal)
+    rows = pl.kernels.attention_backward_rows(32, D)
+    given = rows.evaluate(O=out, dO=of, lse=lse)
+    of_queries = pl.kernels.attention_backward_queries(32, 32, D, causal=causal)
+    found = dict(of_queries.evaluate(Q=q, K=k, V=v, dO=of, **given))
+    of_keys = pl.kernels.attention_backward_keys(32, 32, D, causal=causal)
+    flat = {name: array.reshape(1, 2, group * queries) for name, array in given.items()}
+    more = {"Q": q.reshape(1, 2, -1, D), "dO": of.reshape(1, 2, -1, D)}
+    found |= of_keys.evaluate(K=k, V=v, **more, **flat)
+    assert np.allclose(found["dQ"], right["dQ"], atol=0.03)
+    for name in ("dK", "dV"):
+        assert np.allclose(found[name], right[name].sum(2), atol=0.05), name
+
+
+SIZES = ({"q": 45, "keys": 70}, {"q": 45, "keys": 20}, {"q": 0, "keys": 5}, {"q": 5, "keys": 0})
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", ["keys", "queries"])
+def test_machine_code_of_any_length(name: str, causal: bool) -> None:
+    """More keys than queries and fewer, of which the first see none; and none at all."""
+    declare = getattr(pl.kernels, f"attention_backward_{name}")
+    loop = declare(32, 32, D, causal=causal)
+    emitted = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order))
+    outer = {"batch": 1, "heads": 2} | ({"group": 2} if name == "queries" else {})
+    for seed, sizes in enumerate(SIZES):
+        trial = pl.run(emitted, sizes={**sizes, **outer, "d": D}, seed=seed)
+        assert trial.ok, (sizes, trial.summary())
+
+
+def test_rows_in_machine_code() -> None:
+    """Rows that see no key come with minus infinity, and leave as a large number."""
+    loop = pl.kernels.attention_backward_rows(32, D)
+    emitted = pl.emit(pl.pipeline(loop, "gfx950", waves=1))
+    sizes = {"q": 45, "v": D, "batch": 1, "heads": 1, "group": 2}
+    lse = np.linspace(-3, 3, 90, dtype=np.float32).reshape(1, 1, 2, 45)
+    lse[..., ::7] = -np.inf
+    assert pl.run(emitted, sizes=sizes, arrays={"lse": lse}).ok
