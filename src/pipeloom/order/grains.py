@@ -30,9 +30,8 @@ def grain_of(place: Place, second: bool) -> Grain:
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
     if is_beside_result(place):
-        rows, columns = least_box(place)
-        size = (rows if numbers["only"] == 0 else columns,)
-        return Grain(size, size, size)
+        beside = least_box(place)[:1] if numbers["only"] == 0 else least_box(place)[1:]
+        return Grain(beside, beside, beside)
     side, depth = numbers["side"], numbers["depth"]
     if place.layout.kind == "scales":
         codes = side * numbers.get("rows", 1), depth * numbers.get("steps", 1)

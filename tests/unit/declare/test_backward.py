@@ -59,12 +59,13 @@ def test_the_three_kernels_are_the_derivative(causal: bool) -> None:
     right = gradients(q, *wide, of, causal)
     rows = pl.kernels.attention_backward_rows(32, D)
     given = rows.evaluate(O=out, dO=of, lse=lse)
+    none: dict[str, float] = {}
     of_queries = pl.kernels.attention_backward_queries(32, 32, D, causal=causal)
-    found = dict(of_queries.evaluate(Q=q, K=k, V=v, dO=of, **given))
+    found = dict(of_queries.evaluate(none, Q=q, K=k, V=v, dO=of, **given))
     of_keys = pl.kernels.attention_backward_keys(32, 32, D, causal=causal)
     flat = {name: array.reshape(1, 2, group * queries) for name, array in given.items()}
     more = {"Q": q.reshape(1, 2, -1, D), "dO": of.reshape(1, 2, -1, D)}
-    found |= of_keys.evaluate(K=k, V=v, **more, **flat)
+    found |= of_keys.evaluate(none, K=k, V=v, **more, **flat)
     assert np.allclose(found["dQ"], right["dQ"], atol=0.03)
     for name in ("dK", "dV"):
         assert np.allclose(found[name], right[name].sum(2), atol=0.05), name
