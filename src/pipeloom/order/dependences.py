@@ -11,7 +11,7 @@ through LDS is ordered by barriers instead, and what rotates by copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
@@ -32,6 +32,27 @@ class Dependence:
 def dependences(lowered: Lowered, tasks: Sequence[Task]) -> tuple[Dependence, ...]:
     """Those of the tasks of one group of waves, which ``tasks`` are, by number."""
     return tuple(dict.fromkeys(_Finder(lowered, tasks).find()))
+
+
+def reached(
+    tasks: Sequence[int],
+    links: Sequence[Sequence[Dependence]],
+    other: Callable[[Dependence], int],
+    ends: Callable[[int], bool],
+) -> list[Dependence]:
+    """What one comes to from these tasks, from result to result of an iteration, up to tasks that
+    end the way: the links to those. ``links`` are each task's, ``other`` says where one leads."""
+    found, more, known = [], list(tasks), set(tasks)
+    while more:
+        for link in links[more.pop()]:
+            if not link.waits or link.distance:
+                continue
+            if ends(other(link)):
+                found.append(link)
+            elif other(link) not in known:
+                known.add(other(link))
+                more.append(other(link))
+    return found
 
 
 class _Finder:

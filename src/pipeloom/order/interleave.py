@@ -24,14 +24,14 @@ from math import ceil
 
 from pipeloom.errors import OrderError
 from pipeloom.order.cells import Cells, cut_to_cells
-from pipeloom.order.dependences import Dependence, dependences, touches_meet
+from pipeloom.order.dependences import Dependence, dependences, reached, touches_meet
 from pipeloom.order.gaps import Gaps, least_cut
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.problem_builder import ProblemBuilder
 from pipeloom.order.slots import Slots
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.unit_times import MEMORY
-from pipeloom.order.vector_tasks import is_vector, made_operands
+from pipeloom.order.vector_tasks import is_vector, made_operands, operand_sources
 from pipeloom.order.weave import AHEAD, TICKS, Weaver, Woven
 from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.resources import Space
@@ -120,6 +120,10 @@ class _Interleaver(Weaver):
         return made_operands(self.lowered)
 
     @cached_property
+    def _operand_sources(self) -> set[str]:
+        return operand_sources(self.mine, self._made)
+
+    @cached_property
     def _held(self) -> dict[str, int]:
         """Of what is read from LDS, for how many gaps: until its last product; until the vector op
         that takes it, which may be most of an iteration later."""
@@ -193,7 +197,7 @@ class _Interleaver(Weaver):
         direct = [self.gap[m] for m in readers if self.machine.matrix(self.mine[m])]
         if direct:
             return min(direct)
-        if self.mine[n].writes[0].place not in self._sources:
+        if self.mine[n].writes[0].place not in self._operand_sources:
             return self._ready(readers)
         products = self._fed(readers)
         if not products:
@@ -204,47 +208,17 @@ class _Interleaver(Weaver):
         return min(free, min(self.gap[m] for m in products) - 1)
 
     def _ready(self, tasks: Sequence[int]) -> int:
-        """The first gap in which one of these vector ops has what products give it."""
-        found, more = 0, list(tasks)
-        known = set(more)
-        while more:
-            for link in self.before[more.pop()]:
-                if self.machine.matrix(self.mine[link.first]):
-                    if link.waits:
-                        found = max(found, self.gap[link.first] + self._apart(link))
-                elif link.waits and link.distance == 0 and link.first not in known:
-                    known.add(link.first)
-                    more.append(link.first)
-        return found
-
-    @cached_property
-    def _sources(self) -> set[str]:
-        """The places of what vector ops make operands of."""
-        found: set[str] = set()
-        more = [t for t in self.mine if any(x.place in self._made for x in t.left)]
-        while more:
-            for touch in more.pop().reads:
-                if touch.place not in found:
-                    found.add(touch.place)
-                    writers = [t for t in self.mine if any(x.place == touch.place for x in t.left)]
-                    more += [t for t in writers if is_vector(t)]
-        return found
+        """The first gap in which vector ops have what products give them."""
+        links = reached(tasks, self.before, lambda x: x.first, self._is_product)
+        return max((self.gap[x.first] + self._apart(x) for x in links), default=0)
 
     def _fed(self, tasks: Sequence[int]) -> set[int]:
         """The products of its iteration that vector ops lead to."""
-        found: set[int] = set()
-        more = list(tasks)
-        known = set(more)
-        while more:
-            n = more.pop()
-            if self.machine.matrix(self.mine[n]):
-                found.add(n)
-                continue
-            for link in self.after[n]:
-                if link.waits and link.distance == 0 and link.second not in known:
-                    known.add(link.second)
-                    more.append(link.second)
-        return found
+        links = reached(tasks, self.after, lambda x: x.second, self._is_product)
+        return {x.second for x in links}
+
+    def _is_product(self, n: int) -> bool:
+        return self.machine.matrix(self.mine[n]) > 0
 
     def _ahead(self, task: Task) -> int:
         """By how many gaps a read comes before what takes its data."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+
 from pipeloom.order.grains import is_operand
 from pipeloom.order.tasks import Lowered, Task
 from pipeloom.program.nodes import Region
@@ -24,6 +26,17 @@ def made_operands(lowered: Lowered) -> set[str]:
         lowered.place(x.place) for t in lowered.of(Region.LOOP) if is_vector(t) for x in t.left
     )
     return {p.name for p in found if p is not None and is_operand(p)}
+
+
+def operand_sources(tasks: Sequence[Task], made: Set[str]) -> set[str]:
+    """The places of what vector ops make these operands of."""
+    found: set[str] = set()
+    more = [t for t in tasks if is_vector(t) and any(x.place in made for x in t.left)]
+    while more:
+        for place in {x.place for x in more.pop().reads} - found:
+            found.add(place)
+            more += [t for t in tasks if is_vector(t) and any(x.place == place for x in t.left)]
+    return found
 
 
 def is_skipped(task: Task) -> bool:
