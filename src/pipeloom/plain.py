@@ -44,17 +44,20 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 def to_plain(value: object) -> Any:
     """Nested dicts, lists, numbers and strings; an enum becomes its code."""
-    if type(value) in _SCALARS:
+    kind = type(value)
+    if kind in _SCALARS:
         return value
+    if kind is tuple:
+        return [to_plain(item) for item in cast(tuple[object, ...], value)]
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
         plain = {
             name: to_plain(getattr(value, name))
-            for name, usual in _written(type(value))
+            for name, usual in _written(kind)
             if usual is _NOTHING or getattr(value, name) != usual
         }
-        tag = getattr(type(value), "TAG", None)
+        tag = getattr(kind, "TAG", None)
         return plain if tag is None else {TAG: tag, **plain}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]

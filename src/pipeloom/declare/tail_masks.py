@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
 
 from pipeloom.machine.dtypes import BOOL, F32
@@ -26,8 +27,13 @@ from pipeloom.program.tiles import TileType
 from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, Reduce
 
 
+@lru_cache(maxsize=64)
 def masked(meaning: Meaning) -> Meaning:
-    """The same for whole tiles, and right past the ends of arrays."""
+    """The same for whole tiles, and right past the ends of arrays.
+
+    A declaration is asked for its meaning at every turn: the last ones are the same objects, which
+    know already what they were asked.
+    """
     others = sorted({d for n in meaning.inputs for d in n.type.dims} - {meaning.over})
     if (not meaning.adds_up or _takes_rows(meaning)) and (
         not meaning.ragged or _notices_in_tiles(meaning)

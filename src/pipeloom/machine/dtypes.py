@@ -163,15 +163,7 @@ class DType:
         Args:
             other: The type whose values are asked about.
         """
-        mine, theirs = replace(self, name="x"), replace(other, name="x")
-        if mine == theirs or other.is_bool:
-            return True
-        if self.is_bool or self.scale is not None or other.scale is not None:
-            return False
-        infinite = other.specials is not Specials.IEEE or self.specials is Specials.IEEE
-        exact = self.mantissa + (self.exponent > 0) >= other.mantissa + (other.exponent > 0)
-        ranges = self.largest >= other.largest and self.smallest <= other.smallest
-        return exact and ranges and infinite and (self.exponent > 0 or other.exponent == 0)
+        return _holds(self, other)
 
     def bytes(self, elements: int) -> int:
         """Bytes of ``elements`` packed elements, block scales left out; whole bytes only.
@@ -281,6 +273,18 @@ class DType:
 
     def __str__(self) -> str:
         return self.name
+
+
+@lru_cache(maxsize=1024)
+def _holds(one: DType, other: DType) -> bool:
+    if replace(one, name="x") == replace(other, name="x") or other.is_bool:
+        return True
+    if one.is_bool or one.scale is not None or other.scale is not None:
+        return False
+    infinite = other.specials is not Specials.IEEE or one.specials is Specials.IEEE
+    exact = one.mantissa + (one.exponent > 0) >= other.mantissa + (other.exponent > 0)
+    ranges = one.largest >= other.largest and one.smallest <= other.smallest
+    return exact and ranges and infinite and (one.exponent > 0 or other.exponent == 0)
 
 
 @lru_cache(maxsize=64)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from math import inf, prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -105,7 +106,7 @@ def adds_up(meaning: Meaning) -> bool:
     Zero times another value, which may be infinite, would be NaN. A stream that is stored as it is
     has the zeros stored before it.
     """
-    values = _iteration(meaning, _carried(meaning, Inputs.ALL), End.BEFORE, Inputs.ALL)
+    values = _values(meaning, End.BEFORE, Inputs.ALL)
     for node in meaning.nodes:
         if meaning.is_left(node.name, meaning.over):
             return False
@@ -125,9 +126,9 @@ def adds_up(meaning: Meaning) -> bool:
     return _idles(meaning, End.BEFORE, Inputs.ALL)
 
 
-def usual_values(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> dict[str, _Value]:
+def usual_values(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> Mapping[str, _Value]:
     """Every value at the elements that its arrays have."""
-    return _iteration(meaning, _carried(meaning, inputs), End.INSIDE, inputs)
+    return _values(meaning, End.INSIDE, inputs)
 
 
 def ends_with_block(meaning: Meaning, node: Node) -> bool:
@@ -163,7 +164,7 @@ def _masks_tails(meaning: Meaning) -> bool:
 
 def _idles(meaning: Meaning, end: End, inputs: Inputs) -> bool:
     """Whether an iteration behind this end changes nothing that is used after the loop."""
-    values = _iteration(meaning, _carried(meaning, inputs), end, inputs)
+    values = _values(meaning, end, inputs)
     outlive = {
         used
         for node in meaning.nodes
@@ -174,6 +175,13 @@ def _idles(meaning: Meaning, end: End, inputs: Inputs) -> bool:
     return all(values[meaning[name].uses[0]].carry == name for name in outlive)
 
 
+@lru_cache(maxsize=256)
+def _values(meaning: Meaning, end: End, inputs: Inputs) -> Mapping[str, _Value]:
+    """Every value in an iteration behind this end, after any others; asked again and again."""
+    return MappingProxyType(_iteration(meaning, _carried(meaning, inputs), end, inputs))
+
+
+@lru_cache(maxsize=256)
 def _carried(meaning: Meaning, inputs: Inputs) -> Mapping[str, Range]:
     """What each carried value can be before any iteration."""
     carries = [node for node in meaning.nodes if node.kind is NodeKind.CARRY]

@@ -24,6 +24,7 @@ from functools import cached_property
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
+from pipeloom.program.domains import domain_of
 from pipeloom.program.idle import adds_up, idles_past, idles_past_end
 from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
@@ -413,21 +414,14 @@ class Meaning:
         Args:
             node: A node of this meaning.
         """
-        operands = [self[name].type for name in node.uses] if node.kind is NodeKind.OP else []
-        sizes = merged_sizes([node.type, *operands], f"{self.name}.{node.name}")
-        dims = tuple(dict.fromkeys((*node.type.dims, *sizes)))
-        if node.kind is NodeKind.OP:
-            used = {d for t in operands for d in t.dims}
-            if node.init is not None:
-                used |= set(self[node.init].type.dims)
-            lacking = [d for d in node.type.dims if d not in used]
-            if lacking:
-                raise ConfigError(
-                    f"{self.name}.{node.name}: no operand has dimension {lacking[0]!r}",
-                    hint="a result's dimensions come from its operands",
-                    field=node.name,
-                )
-        return TileType(dims, tuple(sizes[d] for d in dims), node.type.dtype)
+        found = self._domains.get(node.name)
+        if found is None:
+            found = self._domains[node.name] = domain_of(self, node)
+        return found
+
+    @cached_property
+    def _domains(self) -> dict[str, TileType]:
+        return {}
 
     def source(self, name: str, iteration: int) -> tuple[str, int] | None:
         """Whose value ``name`` has at ``iteration``: a carry has its update's of one before.

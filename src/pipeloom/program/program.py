@@ -25,6 +25,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from pipeloom.checks import nearest
@@ -235,14 +236,18 @@ class Program:
         Args:
             name: The resource's name.
         """
-        for item in self.resources:
-            if item.name == name:
-                return item
+        found = self._by_name.get(name)
+        if found is not None:
+            return found
         raise StructureError(
             f"program {self.name!r} has no resource {name!r}",
             hint=nearest(name, [r.name for r in self.resources]),
             field=name,
         )
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Resource]:
+        return {item.name: item for item in reversed(self.resources)}
 
     def with_groups(self, groups: tuple[Group, ...], provenance: Provenance) -> Program:
         """The same kernel with other steps.

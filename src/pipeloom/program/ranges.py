@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp2, floor, inf, isinf, isnan, log2, sqrt
+from functools import lru_cache
+from math import copysign, exp2, floor, inf, isinf, isnan, log2, sqrt
 from types import MappingProxyType
 
 import numpy as np
@@ -88,8 +89,18 @@ def stored(dtype: DType, value: Range) -> Range:
         return ANYTHING
     if value.nan and dtype.specials is Specials.NONE:
         return ANYTHING
-    low, high = (float(x) for x in dtype.round(np.array([value.low, value.high], np.float32)))
+    signs = copysign(1, value.low), copysign(1, value.high)
+    low, high = _nearest(dtype, value.low, value.high, signs)
     return Range(low, high, value.nan)
+
+
+@lru_cache(maxsize=4096)
+def _nearest(
+    dtype: DType, low: float, high: float, signs: tuple[float, float]
+) -> tuple[float, float]:
+    """Two numbers rounded; ``signs`` are theirs, in which zeros that compare equal may differ."""
+    rounded = dtype.round(np.array([low, high], np.float32))
+    return float(rounded[0]), float(rounded[1])
 
 
 def _truth(value: Range) -> Range:

@@ -260,7 +260,8 @@ def _missing(lines: Sequence[Line], known: _Known, backwards: bool) -> dict[int,
                 seen[other] = distance
                 first, between = facts[other], distance
                 if first is not None:
-                    lacking = max(lacking, first.needed_before(second) - distance)
+                    if first.starts:
+                        lacking = max(lacking, first.needed_before(second) - distance)
                     between += first.item.wait_states + missing.get(other, 0)
                 if between < reach:
                     todo.append((other, between))

@@ -302,9 +302,11 @@ class Instruction:
 
     def _registers(self, results: bool) -> tuple[Register, ...]:
         return tuple(
-            operand
-            for code, operand in zip(self.opcode.operands, self.operands, strict=True)
-            if isinstance(operand, Register) and code.startswith("=") is results
+            [
+                operand
+                for code, operand in zip(self.opcode.operands, self.operands, strict=True)
+                if isinstance(operand, Register) and (code[0] == "=") is results
+            ]
         )
 
     @property

@@ -83,7 +83,7 @@ def repeats(run: RunTables, outcome: RunOutcome, shape: LoopShape) -> Cut | None
         return None
     loop = _Loop(run, shape, trips)
     apart = loop.apart({edge.demand.key for edge in outcome.edges} & loop.touched())
-    if apart is None:
+    if apart is None or not loop.has_room(apart):
         return None
     for edge in outcome.edges:
         loop.add(edge)
@@ -157,6 +157,10 @@ class _Loop:
         moment = site.moment
         trip = there - at if 0 <= there < self._trips else moment.trip
         return moment.group, moment.section, moment.slot, site.which, trip
+
+    def has_room(self, apart: int) -> bool:
+        """Whether any cut is as far from both ends as all cuts must be, whatever is demanded."""
+        return 2 * (self._spread + apart) < self._trips
 
     def can_stretch(self, cut: int, period: int, apart: int) -> bool:
         """Whether ``period`` more trips behind ``cut`` leave the proof as it is."""
@@ -256,5 +260,5 @@ def _unordered(first: list[int], last: list[int], *, strict: bool) -> set[int]:
 def _relative(want: Want, base: int) -> Want:
     if want.is_fixed:
         return want
-    rest = tuple((i - base, boxes) for i, boxes in want.rest)
-    return want._replace(iteration=want.iteration - base, rest=rest)
+    rest = tuple([(i - base, boxes) for i, boxes in want.rest])
+    return Want(want.kind, want.name, want.iteration - base, rest, want.number)

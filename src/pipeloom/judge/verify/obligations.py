@@ -317,7 +317,11 @@ class Prover:
         """
         moment, step = site.moment, site.moment.step
         assert isinstance(step, Work)
-        self.outcome.used.setdefault(moment, set()).update(waves)
+        used = self.outcome.used.get(moment)
+        if used is None:
+            self.outcome.used[moment] = set(waves)
+        else:
+            used.update(waves)
         if want.kind == "number" and step.is_copy:
             hows = ((),) * len(waves)
         over = None if assumed is None or not step.is_copy else assumed[2]

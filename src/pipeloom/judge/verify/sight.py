@@ -53,11 +53,15 @@ class Sight:
         self._owned: dict[tuple[int, Key, Box], tuple[Owned, ...]] = {}
         self._alike: dict[tuple[Owned, ...], tuple[Owned, ...]] = {}
         self._found: dict[tuple[int, Moment, int], tuple[Seen, ...]] = {}
-        self._dates: dict[tuple[int, Key, Box], tuple[list[int], list[int]]] = {}
-        self._seen: dict[tuple[Key, Box, Moment, tuple[int, ...]], tuple[Seen, ...]] = {}
+        self._dated: dict[tuple[int, Box], tuple[tuple[Owned, ...], list[int], list[int]]] = {}
+        self._seen: dict[tuple[int, Box, Moment], tuple[Seen, ...]] = {}
+        self._cut: dict[Spot, list[Box]] = {}
 
     def cells(self, spot: Spot, group: int) -> list[Box]:
         """The spot's cell cut so that every write covers a piece wholly or not at all."""
+        known = self._cut.get(spot)
+        if known is not None:
+            return known
         key, box, wave = spot.key, spot.cell, spot.waves[0]
         at = -1 if spot.space is Space.LDS else wave
         found = self._cells.get((at, key, box))
@@ -74,11 +78,12 @@ class Sight:
             found = self._cells[at, key, box] = cells(
                 box, [b for b in boxes if overlap(b, box) is not None]
             )
+        self._cut[spot] = found
         return found
 
     def seen(self, spot: Spot, cell: Box, moment: Moment) -> tuple[Seen, ...]:
         """What ``moment`` may find in ``cell`` of the spot, in program order."""
-        at = spot.key, cell, moment, spot.waves
+        at = spot.place, cell, moment
         found = self._seen.get(at)
         if found is None:
             look = self._in_lds if spot.space is Space.LDS else self._in_registers
@@ -116,16 +121,15 @@ class Sight:
         return self._run.registers.get((group, key), [])
 
     def _in_registers(self, spot: Spot, cell: Box, moment: Moment) -> tuple[Seen, ...]:
-        key, wave = spot.key, spot.waves[0]
-        writes = self.writes(spot.space, key, cell, moment.group, wave)
-        dates = self._dates.get((wave, key, cell))
-        if dates is None:  # of issue, and the latest retirement of the first n writes
+        dated = self._dated.get((spot.place, cell))
+        if dated is None:  # with those of issue, and the latest retirement of the first n writes
+            writes = self.writes(spot.space, spot.key, cell, moment.group, spot.waves[0])
             last = [-1]
             for site, _ in writes:
                 last.append(max(last[-1], site.moment.retire))
-            dates = [site.moment.issue for site, _ in writes], last
-            self._dates[wave, key, cell] = dates
-        issues, last = dates
+            dated = writes, [site.moment.issue for site, _ in writes], last
+            self._dated[spot.place, cell] = dated
+        writes, issues, last = dated
         covered = -1
         found: list[Seen] = []
         for n in range(bisect_left(issues, moment.issue) - 1, -1, -1):

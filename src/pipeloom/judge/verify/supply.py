@@ -27,6 +27,8 @@ class Spot:
     cell: Box
     waves: tuple[int, ...]
     hows: tuple[View, ...]
+    place: int
+    """A number for ``key`` as ``waves`` see it: where it is the same, so are the writes."""
 
 
 Over = tuple[View, ...]
@@ -71,6 +73,7 @@ class Plans:
         self._writes: dict[tuple[int, int], list[tuple[WaveAccess, Mapping[int, Box]]]] = {}
         self._alike: dict[tuple[int, Key], Mapping[int, object]] = {}
         self._spots: dict[tuple[object, ...], Spot] = {}
+        self._places: dict[tuple[Key, tuple[int, ...]], int] = {}
         self._plans: dict[tuple[object, ...], tuple[Supply, ...]] = {}
         self._owners: dict[tuple[int, Key, Box], dict[int, tuple[int, ...]]] = {}
         self._writers: dict[tuple[int, Key], list[tuple[bool, Mapping[int, Box]]]] = {}
@@ -109,7 +112,8 @@ class Plans:
         at = key, cell, waves, hows
         found = self._spots.get(at)
         if found is None:
-            found = self._spots[at] = Spot(space, key, cell, waves, hows)
+            place = self._places.setdefault((key, waves), len(self._places))
+            found = self._spots[at] = Spot(space, key, cell, waves, hows, place)
         return found
 
     def spots(self, group: int, reads: Iterable[Read]) -> tuple[Asked, ...]:
