@@ -44,7 +44,7 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 def to_plain(value: object) -> Any:
     """Nested dicts, lists, numbers and strings; an enum becomes its code."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _SCALARS:
         return value
     if kind is tuple:
