@@ -99,7 +99,7 @@ class DeclaredArrays(DeclaredValues):
         """
         return in_blocks(self._array(array), np.asarray(values))
 
-    def indices(self, array: str, dim: str) -> IndexEntry:
+    def indices(self, array: str, dim: str | Digit, *, per: str = "") -> IndexEntry:
         """An array of i32 with an entry for each index along a dimension: rows to gather.
 
         Use it, or ``part`` of its bits, as an index in ``loop.place``. A stream reads zeros where
@@ -108,9 +108,14 @@ class DeclaredArrays(DeclaredValues):
 
         Args:
             array: The index array's name.
-            dim: The dimension of the tile.
+            dim: The dimension of the tile; or a digit of the loop's dimension, counted by the
+                length of the index array, for pages of several elements.
+            per: A dimension of the batch, which the array has before its own: a table for each.
         """
-        self._indices[array] = IndexEntry(array, array, dim)
+        digit = dim if isinstance(dim, Digit) else None
+        along = dim if isinstance(dim, str) else dim.along
+        name = "" if digit is None else digit.name
+        self._indices[array] = IndexEntry(array, array, along, digit=name, per=per)
         return self._indices[array]
 
     def choose(self, *arrays: str, over: str, by: str, per: str) -> None:

@@ -17,7 +17,6 @@ from pipeloom.errors import GraphError
 from pipeloom.machine.dtypes import F32
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
-from pipeloom.program.problem_spans import ProblemSpan
 from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY
 
 
@@ -29,7 +28,6 @@ def close(
     until: str | None,
     spare: Collection[str] = (),
     begins: Mapping[str, str] = MappingProxyType({}),
-    span: ProblemSpan | None = None,
 ) -> Meaning:
     """Close the carries, place every node before, in or after the loop.
 
@@ -76,7 +74,7 @@ def close(
             field=lost[0],
         )
     _check_arguments(name, placed)
-    return Meaning(name, over, tuple(_late(placed)), until, span)
+    return Meaning(name, over, tuple(_late(placed)), until)
 
 
 def _without_spare(

@@ -10,11 +10,15 @@ the machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeloom.declare.functions import exp2, keep, maximum, rcp
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.online_softmax import LOWEST, TINY, attend
 from pipeloom.declare.tensor import LN2, LOG2_E, Tensor
 from pipeloom.machine.dtypes import BF16, F32, DType
+from pipeloom.program.address_maps import Sum
+from pipeloom.program.index_forms import Digit, digit
 
 SHARES = "splits"
 PROBLEMS = ("batch", "heads", SHARES)
@@ -27,6 +31,7 @@ def decode_attention(
     dv: int | None = None,
     dtype: DType | str = BF16,
     *,
+    page: int | None = None,
     group: int | None = None,
     name: str = "decode_attention",
 ) -> Loop:
@@ -42,6 +47,8 @@ def decode_attention(
         depth: The size of a query and of a key.
         dv: The size of a value; ``depth`` unless given.
         dtype: The element type of Q, K and V.
+        page: Where K and V lie in pages of so many keys: ``table``, i32, [batch, table_length],
+            names the pages of each sequence; K is [heads, pages, slots, c], V [.., .., .., w].
         group: Where there are several new tokens: rows of each, which see the keys up to their own.
             Row t * group + g is head g of the t-th new token, and the last key is the last one's.
         name: What pages and the kernel's symbol call it.
@@ -61,8 +68,15 @@ def decode_attention(
     found = attend(loop, scores, v, scale, dtype, rows)
     loop.store("out", found.rows)
     loop.store("lse", found.lse)
-    loop.batch("K", "V", over=PROBLEMS[:2])
     loop.batch("Q", over=PROBLEMS[:2])
+    loop.batch("K", "V", over=PROBLEMS[:2] if page is None else PROBLEMS[1:2])
+    if page is not None:
+        number, slot = digit("page", "table_length"), digit("slot", page)
+        table = loop.indices("table", number, per="batch")
+        for array, dim, along in (("K", "d", "c"), ("V", "v", "w")):
+            column = digit(along, along)
+            dims: dict[str, Sequence[Digit] | Sum] = {"keys": (number, slot), dim: (column,)}
+            loop.place(array, **dims, pages=table, slots=slot, **{along: column})
     loop.batch("out", "lse", over=PROBLEMS)
     loop.lengths("lengths", per="batch")
     loop.share(SHARES)

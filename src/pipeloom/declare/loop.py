@@ -18,6 +18,7 @@ what only that needs (a bias).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -351,11 +352,12 @@ class Loop(DeclaredArrays, CarriedValues):
 
         Reductions see what the arrays have: what lies past their end is masked.
         """
-        return masked(self.as_written)
+        return replace(masked(self.as_written), span=self._span)
 
     @property
     def as_written(self) -> Meaning:
-        """The same without masks that the declaration does not have itself."""
+        """The same without masks that the declaration does not have itself; problems that end
+        at different places need those, and are not told apart here."""
         return close(
             self.name,
             self.over,
@@ -364,7 +366,6 @@ class Loop(DeclaredArrays, CarriedValues):
             self.until,
             self._spare,
             self._begins,
-            self._span,
         )
 
     def evaluate(

@@ -8,6 +8,7 @@ be stored, and every other to be left alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,12 @@ def made_up_indices(meaning: Meaning, sizes: Mapping[str, int]) -> dict[str, Arr
     blocks, found = per_block(meaning.nodes), {}
     lengths = "" if meaning.span is None else meaning.span.lengths
     for node in meaning.index_arrays:
-        count = sizes[node.dims[0]]
-        found[node.name] = np.arange(count, dtype=np.int32)
+        shape = tuple(sizes[dim] for dim in node.dims)
+        found[node.name] = np.arange(prod(shape), dtype=np.int32).reshape(shape)
         if node.name in blocks:
-            found[node.name] = np.zeros(count, np.int32)
+            found[node.name] = np.zeros(shape, np.int32)
         elif node.name == lengths:
-            found[node.name] = np.linspace(sizes[meaning.over], 0, count).astype(np.int32)
+            found[node.name] = np.linspace(sizes[meaning.over], 0, shape[0]).astype(np.int32)
     return found
 
 

@@ -114,8 +114,10 @@ class AddressMap:
                         hint=nearest(name, names),
                         field=one.dim,
                     )
+        lengths = {entry.digit: entry.dim for entry in self.entries}
         for digit in digits:
-            if digit.along and digit.along not in self.dims:
+            known = (*self.dims, lengths.get(digit.name))
+            if digit.along and digit.along not in known:
                 raise ConfigError(
                     f"digit {digit.name!r} has as many values as {digit.along!r} says, which is no "
                     "dimension of the array",
@@ -189,7 +191,8 @@ class AddressMap:
             inside = inside & (places < one.size(sizes))
             values |= one.split(places, sizes)
         for entry in self.entries:
-            places = index[entry.dim].reshape([-1 if dim == entry.dim else 1 for dim in dims])
+            shape = [-1 if dim == entry.dim else 1 for dim in dims]
+            places = values[entry.digit] if entry.digit else index[entry.dim].reshape(shape)
             numbers = np.asarray(entries[entry.array], np.int64)
             inside = inside & (places < len(numbers))
             padded = np.append(numbers, 0)

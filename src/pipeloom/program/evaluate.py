@@ -84,9 +84,9 @@ def evaluate(
     for index in product(*(range(sizes[d]) for d in meaning.batch)):
         batch = dict(zip(meaning.batch, index, strict=True))
         given = {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.inputs}
-        given |= {n.name: arrays[n.name] for n in meaning.index_arrays}
+        given |= {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.index_arrays}
         into = {n.name: outputs[n.name][of_batch(n, batch)] for n in meaning.outputs}
-        stretch = _stretch(meaning, batch, sizes, arrays)
+        stretch = _stretch(meaning, batch, sizes, given)
         say = partial(of_block, scalars or {}, ops)
         _evaluate_one(meaning, given, into, sizes, stretch, say)
     return outputs
@@ -285,7 +285,8 @@ def padded_tile(
     ``entries`` are index arrays."""
     slices = block_slices(meaning, node, block, iteration)
     if node.at is not None:
-        own = dict(zip(node.at.dims, array.shape, strict=True))
+        own = {e.dim: len((entries or {})[e.array]) for e in node.at.entries}
+        own |= dict(zip(node.at.dims, array.shape, strict=True))
         tile = node.at.gathered(array, _indices(node, slices), own, entries or {})
     else:
         part = array[slices]

@@ -29,15 +29,15 @@ def index_nodes(nodes: Iterable[Node], span: ProblemSpan | None = None) -> tuple
     found: dict[str, Node] = {}
     nodes = tuple(nodes)
     sizes = {dim: size for node in nodes for dim, size in node.type.sizes.items()}
-    more = [(span.lengths, span.per, 1)] if span is not None and span.lengths else []
+    more = [(span.lengths, span.per, 1, "")] if span is not None and span.lengths else []
     for node in nodes:
-        wanted = [(one.index, BLOCKS.format(one.per), 1) for one in node.chosen]
+        wanted = [(one.index, BLOCKS.format(one.per), 1, "") for one in node.chosen]
         if node.at is not None:
-            wanted += [(e.array, e.dim, sizes.get(e.dim, 1)) for e in node.at.entries]
+            wanted += [(e.array, e.dim, sizes.get(e.dim, 1), e.per) for e in node.at.entries]
         more += wanted
-    for name, dim, size in more:
-        tile = TileType((dim,), (size,), I32)
-        made = Node(name=name, kind=NodeKind.RESIDENT, type=tile, region=Region.BEFORE)
+    for name, dim, size, per in more:
+        tile, batch = TileType((dim,), (size,), I32), (per,) if per else ()
+        made = Node(name=name, kind=NodeKind.RESIDENT, type=tile, region=Region.BEFORE, batch=batch)
         if found.setdefault(name, made) != made or any(n.name == name for n in nodes):
             raise GraphError(
                 f"{name!r} is an index array with an entry for each of {dim!r}, and something else",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,11 +141,15 @@ class IndexEntry(DigitSum):
     array: str
     """The index array, of i32."""
     dim: str
-    """The tile's dimension whose index says which entry."""
+    """The index array's dimension: the tile's whose index says which entry, unless a digit does."""
     low: int = 0
     """The first of its bits."""
     width: int = 32
     """How many bits; 32 are the number itself, with its sign."""
+    digit: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
+    """The digit whose value says which entry: pages of which each has several elements."""
+    per: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
+    """A dimension of the batch that the index array has before its own."""
 
     @property
     def form(self) -> IndexForm:
@@ -161,7 +165,7 @@ class IndexEntry(DigitSum):
         """
         check_int(self.name, "low", low, 0, 31)
         check_int(self.name, "width", width, 1, 31 - low if low else 31)
-        return IndexEntry(f"{self.array}[{low}:{low + width}]", self.array, self.dim, low, width)
+        return replace(self, name=f"{self.array}[{low}:{low + width}]", low=low, width=width)
 
     def value(self, numbers: Places) -> Places:
         """What it is of entries of its array.

@@ -12,8 +12,11 @@ from math import prod
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.address_maps import AddressMap, IndexedDim
 from pipeloom.program.blocked_matrices import BlockedMatrix, blocked_matrix
+from pipeloom.program.index_forms import Digit
 from pipeloom.program.nodes import NARROW, Node, NodeKind
 
+WHOLE_ENTRY = 32
+"""Bits of an entry that is not a part of one."""
 MOST_TAPS = 31
 """Bits of a register that say which taps of a row lie outside, one left for what is past the
 last."""
@@ -28,7 +31,7 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
             continue
         place = node.at
         counted = tuple(one.dim for one in place.counted)
-        known = {*counted, *(entry.dim for entry in place.entries)}
+        known = {*counted, *(entry.dim for entry in place.entries if not entry.digit)}
         kinds = (NodeKind.STREAM, NodeKind.OUTPUT) if place.entries else (NodeKind.STREAM,)
         if node.kind not in kinds or known != set(node.type.dims):
             raise GraphError(
@@ -47,6 +50,9 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
             )
         if node.kind is NodeKind.OUTPUT:
             _check_scattered(loop, over, node, place)
+            continue
+        if any(entry.digit for entry in place.entries):
+            _check_paged(loop, over, node, place)
             continue
         matrix = blocked_matrix(node)
         if matrix is not None:
@@ -100,6 +106,42 @@ def _check_blocks(loop: str, over: str, node: Node, matrix: BlockedMatrix) -> No
             )
 
 
+def _check_paged(loop: str, over: str, node: Node, place: AddressMap) -> None:
+    """Rows of pages that an index array names; columns as they are."""
+    dims, slots = node.type.dims, place.digits(over)[-1]
+    by_page = [one for one in place.indexed if one.index == place.entries[0].form]
+    plain = [digit for digit in place.digits(dims[-1]) if digit.follows == place.dims[-1]]
+    counted = place.digits(over)[:-1]
+    if (
+        [dims[0], len(dims), len(place.entries), len(counted)] != [over, 2, 1, 1]
+        or (counted[0].name, counted[0].follows) != (place.entries[0].digit, place.entries[0].dim)
+        or place.entries[0].width < WHOLE_ENTRY
+        or not (by_page and plain and slots.count)
+        or place.indexed != (*by_page, *_alone(place.dims[1:], (slots, *plain)))
+    ):
+        raise GraphError(
+            f"{loop}: {node.name!r}, {node.type}, lies at "
+            + ", ".join(f"{one.dim} = {one.index}" for one in place.indexed),
+            hint="a stream of rows in pages: page, slot, c = pl.digit('page', 'table_length'), "
+            f"pl.digit('slot', 16), pl.digit('c', 'columns'); loop.place({node.name!r}, "
+            f"{over}=(page, slot), {dims[-1]}=(c,), pages=loop.indices('table', page), slots=slot, "
+            "columns=c)",
+            field=node.name,
+        )
+    tile = node.type.sizes[over]
+    if tile % slots.count and slots.count % tile:
+        raise GraphError(
+            f"{loop}: {node.name!r} has pages of {slots.count}, and an iteration takes {tile}",
+            hint="let a tile have whole pages, or a page whole tiles",
+            field=node.name,
+        )
+    _check_elements(loop, node)
+
+
+def _alone(dims: Iterable[str], digits: Iterable[Digit]) -> Iterable[IndexedDim]:
+    return [IndexedDim(dim, digit.form) for dim, digit in zip(dims, digits, strict=False)]
+
+
 def _check_digits(loop: str, over: str, node: Node, place: AddressMap) -> None:
     rows = {digit.name for one in place.counted if one.dim != over for digit in one.digits}
     for one in place.indexed:
@@ -140,19 +182,7 @@ def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
             "index along the array's last dimension (channels last)",
             field=node.name,
         )
-    if node.type.dtype.bits < 8 or node.type.dtype.scale or node.type.dtype.covers > 1:
-        raise GraphError(
-            f"{loop}: {node.name!r} is {node.type.dtype}, elements that share bytes",
-            hint="a stream with a place has elements of 8, 16 or 32 bits",
-            field=node.name,
-        )
-    if node.align < NARROW:
-        raise GraphError(
-            f"{loop}: {node.name!r} is aligned to {node.align} bytes, and loads to LDS take "
-            f"{NARROW} at least",
-            hint=f"loop.align({node.name!r}, to={NARROW}), and pad {last.dim} if need be",
-            field=node.name,
-        )
+    _check_elements(loop, node)
     if len(place.digits(over)) == 1 and place.ends_in_tile(over, node.type.sizes[over]):
         raise GraphError(
             f"{loop}: {node.name!r} has {inner.count} {last.dim}, no whole number of tiles of "
@@ -170,6 +200,22 @@ def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
             hint=f"loop.align({node.name!r}, to={NARROW})"
             if bits % (8 * NARROW) == 0
             else f"pad {last.dim} with zeros to {whole}, and the weights with them",
+            field=node.name,
+        )
+
+
+def _check_elements(loop: str, node: Node) -> None:
+    if node.type.dtype.bits < 8 or node.type.dtype.scale or node.type.dtype.covers > 1:
+        raise GraphError(
+            f"{loop}: {node.name!r} is {node.type.dtype}, elements that share bytes",
+            hint="a stream with a place has elements of 8, 16 or 32 bits",
+            field=node.name,
+        )
+    if node.align < NARROW:
+        raise GraphError(
+            f"{loop}: {node.name!r} is aligned to {node.align} bytes, and loads to LDS take "
+            f"{NARROW} at least",
+            hint=f"loop.align({node.name!r}, to={NARROW}), and pad rows if need be",
             field=node.name,
         )
 

@@ -94,6 +94,14 @@ def check_batch(meaning: Meaning) -> None:
                 hint="every output has all of them, in one order, inputs some, tiles none",
                 field=node.name,
             )
+        for entry in () if node.at is None else node.at.entries:
+            if entry.per and entry.per not in meaning.batch:
+                raise GraphError(
+                    f"{entry.array!r} has entries per {entry.per!r}, which is no dimension of the "
+                    "batch",
+                    hint=f"loop.batch(..., over=({entry.per!r}, ...)) for every output",
+                    field=entry.array,
+                )
     if meaning.span is not None:
         _check_span(meaning, meaning.span)
 
@@ -116,7 +124,8 @@ def _check_span(meaning: Meaning, span: ProblemSpan) -> None:
         )
     for node in meaning.inputs:
         stream = node.kind is NodeKind.STREAM
-        if stream and (node.type.dims[0] != over or not ends_with_block(meaning, node)):
+        ends = node.type.dims[0] == over and ends_with_block(meaning, node)
+        if stream and not ends:
             raise GraphError(
                 f"{loop}: {node.name!r} is {node.type}, and problems end at different places "
                 f"along {over!r}",

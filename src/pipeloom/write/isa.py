@@ -163,6 +163,8 @@ def _table() -> dict[str, Opcode]:
     add("s_load_dword", "=s1", "s2", "i")
     add("s_load_dwordx2", "=s2", "s2", "i")
     add("s_load_dwordx4", "=s4", "s2", "i")
+    for name, words in (("", 1), ("x2", 2), ("x4", 4), ("x8", 8)):
+        add(f"s_buffer_load_dword{name}", f"=s{words}", "s4", "si1")
 
     add("s_barrier s_endpgm")
     add("s_nop s_setprio", "i")
@@ -190,7 +192,7 @@ def _table() -> dict[str, Opcode]:
     add("v_rndne_f32 v_cvt_i32_f32", "=v1", "svi1")
     add("v_readfirstlane_b32", "=s1", "v1")
     add(
-        "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32 v_cmp_le_i32",
+        "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32 v_cmp_le_i32 v_cmp_lt_i32",
         "=cs2",
         "svi1",
         "svi1",

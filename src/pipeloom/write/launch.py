@@ -176,7 +176,7 @@ class Launch:
         self._check_aligned(name, f"ld_{name}", pitch)
 
     def _check_aligned(self, name: str, argument: str, elements: int) -> None:
-        bits = self.meaning[name].type.dtype.bits
+        bits = arrays_of(self.meaning)[name].node.type.dtype.bits
         if elements * bits % (8 * self.pitches.get(name, 1)):
             raise EmitError(
                 f"{argument} is {elements} elements of {bits} bits: rows are not "

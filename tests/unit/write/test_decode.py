@@ -18,6 +18,7 @@ from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import GraphError
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Meaning
+from pipeloom.program.index_forms import digit
 from pipeloom.write import assemble, emit_program, launch_record
 
 pytestmark = pytest.mark.usefixtures("short_search")
@@ -26,8 +27,8 @@ DEPTH, TILE = 32, 32
 
 
 @cache
-def built(group: int | None = None) -> Launchable:
-    loop = decode_attention(16, TILE, DEPTH, group=group)
+def built(group: int | None = None, page: int | None = None) -> Launchable:
+    loop = decode_attention(16, TILE, DEPTH, group=group, page=page)
     emitted = emit_program(pipeline(loop, "gfx950", 1))
     return Launchable.load(emitted, assemble(emitted))
 
@@ -51,35 +52,62 @@ def joined(out: Array, lse: Array) -> Array:
     return np.asarray((out * factors[..., None]).sum(0) / whole[..., None])
 
 
-@pytest.mark.parametrize(("group", "splits"), [(None, 1), (None, 3), (3, 2)])
-def test_sequences_of_any_length(group: int | None, splits: int) -> None:
-    """No key, one, some, all that there are, or too many; NaN behind the end of each."""
-    kernel, rng = built(group), np.random.default_rng(splits)
-    keys, rows, heads = 90, 6, 2
-    lengths = np.array([0, 1, 49, keys, keys + 5, -3])
-    sizes = {"batch": 6, "heads": heads, "splits": splits, "q": rows, "keys": keys}
-    sizes |= {"d": DEPTH, "v": DEPTH}
-    k, v = rng.standard_normal((2, 6, heads, keys, DEPTH)).astype(np.float32)
-    behind = np.arange(keys) >= lengths[:, None]
-    k[np.where(behind)[0], :, np.where(behind)[1]] = np.nan
-    v[np.where(behind)[0], :, np.where(behind)[1]] = np.nan
-    q = rng.standard_normal((6, heads, rows, DEPTH)).astype(np.float32)
-    arrays = {"lengths": lengths, "Q": q, "K": k, "V": v}
-    data = Data.NORMAL
-    trial = run_program(kernel.emitted, kernel, sizes=sizes, arrays=arrays, data=data)
+@pytest.mark.parametrize(
+    ("group", "page", "splits"),
+    [(None, None, 1), (None, None, 3), (3, None, 2), (None, 1, 2), (None, 16, 1), (3, 64, 2)],
+)
+def test_sequences_of_any_length(group: int | None, page: int | None, splits: int) -> None:
+    """No key, one, some, or more than there are; NaN wherever no key is. Pages in any
+    order, one that does not exist, and anything in the table behind them."""
+    kernel, rng = built(group, page), np.random.default_rng(splits)
+    keys, rows, heads, batch = 128 if page == 64 else 80, 6, 2, 4
+    lengths = np.array([-3, 1, 49, keys + 5])
+    kept = np.clip(lengths, 0, keys)
+    k, v = rng.standard_normal((2, batch, heads, keys, DEPTH)).astype(np.float32)
+    for b, length in enumerate(kept):
+        k[b, :, length:] = v[b, :, length:] = np.nan
+    q = rng.standard_normal((batch, heads, rows, DEPTH)).astype(np.float32)
+    sizes = {"batch": batch, "heads": heads, "splits": splits, "q": rows}
+    arrays: dict[str, Any] = {"lengths": lengths, "Q": q, "K": k, "V": v}
+    if page is None:
+        sizes |= {"keys": keys, "d": DEPTH, "v": DEPTH}
+    else:
+        table, arrays["K"], arrays["V"] = paged(rng, kept, page, k, v)
+        arrays["table"], pages = table, arrays["K"].shape[1]
+        sizes |= {"table_length": table.shape[1], "pages": pages, "slots": page}
+        sizes |= {"c": DEPTH, "w": DEPTH}
+    trial = run_program(kernel.emitted, kernel, sizes=sizes, arrays=arrays, data=Data.NORMAL)
     assert trial.ok, trial.summary()
     out, lse = trial.outputs["out"], trial.outputs["lse"]
     tokens = rows // (group or rows)
-    for b, length in enumerate(np.clip(lengths, 0, keys)):
-        token = np.arange(rows) // (group or rows)
-        seen = length - (tokens - 1 - token)
+    for b, length in enumerate(kept):
+        seen = length - (tokens - 1 - np.arange(rows) // (group or rows))
         for h in range(heads):
-            meant = attention(q[b, h], np.nan_to_num(k[b, h]), np.nan_to_num(v[b, h]), seen)
+            meant = attention(q[b, h], k[b, h], v[b, h], seen)
             got = joined(out[b, h].astype(np.float64), lse[b, h].astype(np.float64))
             assert np.abs(got - meant).max() < 0.02
             empty = np.isneginf(lse[b, h])
             assert (out[b, h][empty] == 0).all()
             assert empty.all() == (length == 0)
+
+
+def paged(
+    rng: np.random.Generator, lengths: Array, page: int, k: Array, v: Array
+) -> tuple[Array, Array, Array]:
+    """Keys and values in pages, and the table that says where; the last sequence's first page
+    does not exist, and so its keys and values are 0."""
+    batch, heads, keys, _ = k.shape
+    width = -(-keys // page)
+    pages = batch * width + 3
+    table = rng.permutation(pages)[: batch * width].reshape(batch, width).astype(np.int32)
+    found = np.full((2, heads, pages, page, DEPTH), np.nan, np.float32)
+    for b, length in enumerate(lengths):
+        for at in range(length):
+            found[:, :, table[b, at // page], at % page] = k[b, :, at], v[b, :, at]
+        table[b, -(-length // page) :] = rng.choice([-1, pages, 2**31 - 1, -(2**31)])
+    table[3, 0] = pages
+    k[3, :, :page] = v[3, :, :page] = 0
+    return table, found[0], found[1]
 
 
 def test_a_workgroup_runs_its_own_share() -> None:
@@ -144,6 +172,31 @@ def test_a_record_says_how_to_launch_it() -> None:
 def test_a_span_is_part_of_the_meaning() -> None:
     meaning = decode_attention(16, TILE, DEPTH).meaning
     assert from_plain(Meaning, to_plain(meaning)) == meaning
+
+
+def test_pages_that_no_kernel_follows_are_refused() -> None:
+    def placed(slots: int = 16, **changed: Any) -> Loop:
+        loop = Loop("placed", over="k")
+        x = loop.stream("X", "f32", k=32, n=64)
+        most = loop.carry("most", "f32", start=-1e30, n=64)
+        most.becomes(loop.apply("max", most, x.max("k")))
+        loop.store("out", most)
+        loop.batch("out", over=("b",))
+        page, slot, column = digit("page", "length"), digit("slot", slots), digit("c", "c")
+        where: dict[str, Any] = {"k": (page, slot), "n": (column,)}
+        table = loop.indices("t", page, per=changed.get("per", "b"))
+        where |= {"pages": changed.get("factor", 1) * table, "slots": slot, "c": column}
+        loop.place("X", **where)
+        return loop
+
+    assert placed().meaning.index_arrays[0].dims == ("b", "length")
+    for loop, said in (
+        (placed(24), "pages of 24, and an iteration takes 32"),
+        (placed(factor=2), "lies at pages = 2 \\* t"),
+        (placed(per="d"), "entries per 'd'"),
+    ):
+        with pytest.raises(GraphError, match=said):
+            _ = loop.meaning
 
 
 def shared(tile: int = 16, **how: Any) -> Loop:

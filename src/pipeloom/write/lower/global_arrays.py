@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from pipeloom.program import Meaning, Node, NodeKind
 from pipeloom.program.blocked_matrices import BlockedMatrix, blocked_matrix
+from pipeloom.program.index_arrays import per_block
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
@@ -65,6 +66,12 @@ class Array:
     def blocks(self) -> BlockedMatrix | None:
         """How a matrix lies that is stored block by block."""
         return blocked_matrix(self.node)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether its rows lie in pages that an index array names."""
+        place = self.node.at
+        return place is not None and any(entry.digit for entry in place.entries)
 
     @property
     def is_scattered(self) -> bool:
@@ -135,6 +142,12 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
             )
         found[node.name] = Array(node, meaning.over)
     return found
+
+
+def scalar_only(meaning: Meaning) -> set[str]:
+    """Index arrays that are read before the loop, by their pointers."""
+    lengths = "" if meaning.span is None else meaning.span.lengths
+    return {*per_block(meaning.nodes), *([lengths] if lengths else [])}
 
 
 def dimensions(meaning: Meaning) -> tuple[str, ...]:

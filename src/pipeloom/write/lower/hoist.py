@@ -62,6 +62,8 @@ class _Body:
             self._gap[at] = len(self._gaps) - 1
         self._gaps[-1].room = 0
         self._asked = set(_asked(lines))
+        instructions = [line for line in lines if isinstance(line, Instruction)]
+        self._brought = [r for i in instructions if _is(i, Pipe.SMEM) for r in i.writes]
 
     @property
     def scalars(self) -> list[int]:
@@ -135,6 +137,8 @@ class _Body:
         unit = line.opcode.unit
         if unit is Pipe.SMEM or (unit is Pipe.CONTROL and not _waits(line)):
             return False
+        if _waits(line) and _meet((*moved.reads, *moved.writes), self._brought):
+            return False  # what the scalar unit loads is there behind its wait
         return not (
             _meet(moved.writes, line.reads)
             or _meet(moved.reads, line.writes)

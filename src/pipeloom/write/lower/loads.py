@@ -33,6 +33,7 @@ from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
 from pipeloom.write.lower.loop_taps import MappedLoad
+from pipeloom.write.lower.paged_arrays import PagedArray
 from pipeloom.write.lower.register_tiles import WORD, WORD_BITS, WORDS, RegisterTile
 
 SINGLE = {1: "ubyte", 2: "ushort"}
@@ -143,8 +144,11 @@ def _plan_addresses(
 ) -> Callable[[Code], _Addresses]:
     """Of a step's loads, whose coordinates are ``tables``."""
     members, memory = context.group.waves, context.memory
-    if array.is_mapped:
-        source = memory.mapped[array.name]
+    source = memory.mapped.get(array.name)
+    if isinstance(source, PagedArray):
+        paged = source.plan(tables, members, context.clock)
+        return lambda code: paged.begin(code, work.iteration or 0)
+    if source is not None:
         loads = [source.plan(table, members, context.clock) for table in tables]
         return lambda code: _Elsewhere(context, loads, work.iteration or 0)
     if array.node.kind is NodeKind.STREAM:

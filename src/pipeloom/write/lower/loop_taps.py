@@ -29,6 +29,9 @@ class LoopPlace(Protocol):
     def follow_elements(self) -> None:
         """Keep that scalar."""
 
+    def elements_left(self, code: Code, iteration: int) -> Register:
+        """A scalar: elements from the first one of ``iteration`` on; may be negative."""
+
 
 @dataclass(frozen=True, slots=True)
 class MappedLoad:

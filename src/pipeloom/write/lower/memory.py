@@ -31,10 +31,11 @@ from pipeloom.write.lower.global_arrays import (
     argument_dims,
     arguments_of,
     arrays_of,
+    scalar_only,
     stride_name,
 )
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
-from pipeloom.write.lower.mapped_arrays import MappedArray
+from pipeloom.write.lower.paged_arrays import HeldEntries, elsewhere
 from pipeloom.write.placing import Placing
 
 MAX_GRID = 3
@@ -66,13 +67,15 @@ class Memory:
             )
         self.tiles = meaning.tile
         for array in self.arrays.values():
-            frame.scalar(f"buffer {array.name}", 4, 4)
+            words = 2 if array.name in scalar_only(meaning) else 4
+            frame.scalar(f"buffer {array.name}", words, words)
             for axis in range(0 if array.is_mapped else len(array.dims) - 1):
                 frame.scalar(f"stride {array.name}.{axis}")
         for dim in argument_dims(meaning):
             frame.scalar(f"size {dim}")
+        held = HeldEntries()
         self.mapped = {
-            array.name: MappedArray(frame, meaning, array)
+            array.name: elsewhere(frame, meaning, array, self.begins_later, held)
             for array in self.arrays.values()
             if array.is_mapped
         }
@@ -170,10 +173,8 @@ class Memory:
 
     def describe(self, code: Code) -> None:
         """A descriptor for every array, but for those that only the scalar unit reads."""
-        span = self.meaning.span
-        scalar = {*per_block(self.meaning.nodes), *([span.lengths] if span else [])}
         for array in self.arrays.values():
-            if array.name not in scalar:
+            if array.name not in scalar_only(self.meaning):
                 self._describe(code, array)
 
     def _batch_stride(self, array: Array, dim: str) -> Register:
@@ -218,7 +219,7 @@ class Memory:
         elif dim == array.over:
             code("s_mov_b32", scratch, frame[self.reach])
         else:
-            code("s_min_u32", scratch, self.bound(dim), self.tiles[dim])
+            code("s_min_u32", scratch, self.bound(dim), self.tiles.get(dim, self.bound(dim)))
             array.fill_blocks(code, scratch)
         code("s_mul_i32", buffer.part(2), *self.counted(code, scratch, array.stride(0)))
         if self.placing.ragged and len(array.dims) > 1:

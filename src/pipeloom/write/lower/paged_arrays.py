@@ -1,0 +1,309 @@
+"""Loads of a stream whose rows lie in pages, which an index array names: caches of keys and values.
+
+What a lane adds within a page stays in a register. The entries of a tile's pages are loaded by the
+scalar unit as its rows are, a few at a time; an entry outside of the array becomes the first page
+that is not there, which reads as zero, as does every row behind the end.
+
+    s_buffer_load_dwordx4 s[8:11], s[4:7], s12     entries of four pages; zero behind the table
+    s_min_u32     s8, s8, s20                      none: as many as there are
+    s_mul_i32     s8, s8, s21                      bytes of that page
+    v_cmp_gt_i32  vcc, s22, v7                     rows that are left
+    v_cndmask_b32 v9, v6, v8, vcc
+    buffer_load   v9, s[0:3], s8 ... lds           all lanes in one page: its bytes are the offset
+
+Waits of the program never become wrong by the scalar unit's loads: they count with those of LDS,
+and wait longer for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from pipeloom.program import Meaning
+from pipeloom.program.address_maps import AddressMap
+from pipeloom.program.index_forms import IndexEntry
+from pipeloom.write.addresses import OUT_OF_RANGE, RAW_BUFFER, quotient
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import VCC, Register
+from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.global_arrays import Array
+from pipeloom.write.lower.linear import PlannedNumber, Table, lane_number
+from pipeloom.write.lower.loop_taps import LoopPlace
+from pipeloom.write.lower.mapped_arrays import MappedArray
+
+AT_ONCE = 8
+"""Entries that a scalar load brings at most."""
+ENTRY_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """Pages of one load, counted from the tile's first one: what waves and what lanes add."""
+
+    waves: tuple[int, ...]
+    lanes: int
+    """How many pages the lanes of a wave have."""
+    offset: str
+    """A register: each lane's bytes within its page."""
+    row: str
+    """A register: each lane's row of the tile."""
+    page: str
+    """A register: each lane's page, counted from its wave's first one, where there are several."""
+
+
+@dataclass(slots=True)
+class HeldEntries:
+    """What the scalars for entries hold as code is written: of which array, iteration and waves."""
+
+    what: tuple[object, ...] = ()
+    first: int = 0
+    count: int = 0
+
+    def has(self, what: tuple[object, ...], first: int, count: int) -> bool:
+        """Whether pages from the ``first``-th on are there."""
+        stop = self.first + self.count
+        return what == self.what and self.first <= first and first + count <= stop
+
+
+class PagedArray:
+    """One stream in pages: its scalars, asked of a frame, and the code of its loads."""
+
+    def __init__(
+        self, frame: Frame, meaning: Meaning, array: Array, later: bool, held: HeldEntries
+    ) -> None:
+        assert array.node.at is not None
+        self.frame, self.array, self.over, self.held = frame, array, meaning.over, held
+        self.place: AddressMap = array.node.at
+        self.entry: IndexEntry = self.place.entries[0]
+        self.slots = self.place.digits(self.over)[-1].count
+        self.tile = array.node.type.sizes[self.over]
+        self._later = later
+        for axis in range(2):
+            frame.scalar(self._stride(axis))
+        frame.scalar("scratch")
+        frame.scalar("table place")
+        if self.slots > self.tile:
+            frame.scalar("slot bytes")
+        self.at_once = min(max(self.tile // self.slots, 1), AT_ONCE)
+        self._entries = frame.scalar(f"{self.at_once} entries", self.at_once, min(self.at_once, 4))
+        for number in range(3):
+            frame.work(number)
+
+    def _stride(self, axis: int) -> str:
+        return f"stride {self.array.name}.{axis}"
+
+    @property
+    def pitch(self) -> str:
+        """The scalar into which the leading dimension is loaded."""
+        return self._stride(1)
+
+    def locate(self, code: Code) -> None:
+        """Bytes from row to row, and from page to page."""
+        pages, rows = (self.frame[self._stride(axis)] for axis in range(2))
+        if self.array.element > 1:
+            code("s_lshl_b32", rows, rows, self.array.element.bit_length() - 1)
+        code("s_mul_i32", pages, rows, self.frame[f"size {self.place.dims[1]}"])
+
+    def end(self, code: Code) -> None:
+        """The rest of the descriptor: it ends with the last page."""
+        buffer, count = self.frame[f"buffer {self.array.name}"], f"size {self.place.dims[0]}"
+        code("s_mul_i32", buffer.part(2), self.frame[self._stride(0)], self.frame[count])
+        code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+
+    def plan(
+        self, tables: Sequence[Sequence[Table]], members: Sequence[int], clock: LoopPlace
+    ) -> PagedLoads:
+        """The loads of a step, whose lanes stand at ``tables`` of the tile, by dimension."""
+        clock.follow_elements()
+        loads = [self._plan(rows, columns, members) for rows, columns in tables]
+        outside = self.frame.prepared("outside", "outside", _fill)
+        starts = {one.waves: self._by_wave(one.waves, members) for one in loads}
+        return PagedLoads(self, loads, starts, outside, self.frame.scratch("paged", 2), clock)
+
+    def _by_wave(self, waves: Sequence[int], members: Sequence[int]) -> str | int:
+        """What waves add to the place of the first of them in the table, in bytes."""
+        bytes_of = {w: ENTRY_BYTES * (n - waves[0]) for w, n in zip(members, waves, strict=True)}
+        return self.frame.by_wave([bytes_of.get(w, 0) for w in range(self.frame.waves)])
+
+    def _plan(self, rows: Table, columns: Table, members: Sequence[int]) -> _Pages:
+        frame, name = self.frame, self.array.name
+        what = f"the place of a lane in {name}"
+        pages = rows // self.slots if self.slots < self.tile else np.zeros_like(rows)
+        inside = rows - pages * self.slots
+        first = pages.min(axis=1)
+        lanes = pages - first[:, None]
+        if (lanes != lanes[0]).any():
+            raise EmitError(
+                f"rows of {name} that waves load together lie in other pages of {self.slots} than "
+                "those of other waves do",
+                hint="use pages whose size is a power of two, and tiles with whole ones",
+                field=name,
+            )
+        numbers = [lane_number(table, what) for table in (inside, columns, rows, lanes)]
+        planned = [PlannedNumber.of(frame, members, number) for number in numbers]
+        row, page = (
+            frame.prepared((kind, one.number), kind, partial(self._one, one))
+            for kind, one in zip(("row", "page"), planned[2:], strict=True)
+        )
+        offset = frame.prepared(
+            ("paged", name, numbers[0], numbers[1]),
+            f"offset {name}",
+            lambda code, result: self._offset(code, result, planned[0], planned[1]),
+        )
+        return _Pages(tuple(map(int, first)), int(lanes.max()) + 1, offset, row, page)
+
+    def _one(self, number: PlannedNumber, code: Code, result: Register) -> None:
+        number.write(code, result, self.frame[self.frame.work(0)])
+
+    def _offset(
+        self, code: Code, result: Register, inside: PlannedNumber, column: PlannedNumber
+    ) -> None:
+        frame = self.frame
+        work, spare, outside = (frame[frame.work(n)] for n in range(3))
+        inside.write(code, result, work)
+        code("v_mul_lo_u32", result, result, frame[self._stride(1)])
+        column.write(code, spare, work)
+        code("v_mov_b32", outside, OUT_OF_RANGE)
+        code("v_cmp_gt_u32", VCC, frame[f"size {self.array.dims[1]}"], spare)
+        if self.array.element > 1:
+            code("v_lshlrev_b32", spare, self.array.element.bit_length() - 1, spare)
+        code("v_add_u32", result, spare, result)
+        code("v_cndmask_b32", result, outside, result, VCC)
+
+    def _find(self, code: Code, iteration: int) -> None:
+        """Where the table has an iteration's first page, and the bytes before its first row."""
+        frame = self.frame
+        at, scratch = frame["table place"], frame["scratch"]
+        code("s_add_u32", scratch, frame["at 1"], iteration * self.tile)
+        if self._later:
+            code("s_add_u32", scratch, scratch, frame["slice start"])
+        quotient(code, at, scratch, self.slots)
+        if self.slots > self.tile:
+            before = frame["slot bytes"]
+            code("s_mul_i32", before, at, self.slots)
+            code("s_sub_u32", before, scratch, before)
+            code("s_mul_i32", before, before, frame[self._stride(1)])
+        code("s_lshl_b32", at, at, ENTRY_BYTES.bit_length() - 1)
+
+    @property
+    def entries(self) -> Register:
+        """The bytes of pages that were loaded last."""
+        return self.frame[self._entries]
+
+    def load_entries(
+        self, code: Code, iteration: int, first: int, count: int, wave: str | int
+    ) -> None:
+        """The bytes of ``count`` pages of an iteration from the ``first``-th on, in ``entries``."""
+        frame, scratch, entries = self.frame, self.frame["scratch"], self.entries
+        self._find(code, iteration)
+        words = 1 << (count - 1).bit_length()
+        code("s_add_u32", scratch, frame["table place"], ENTRY_BYTES * first)
+        if wave != 0:
+            code("s_add_u32", scratch, scratch, wave if isinstance(wave, int) else frame[wave])
+        load = f"s_buffer_load_dword{f'x{words}' if words > 1 else ''}"
+        table = frame[f"buffer {self.entry.array}"]
+        code(load, entries.part(0, words), table, scratch)
+        code.wait(lgkm=0)
+        for number in range(count):
+            one = entries.part(number)
+            code("s_min_u32", one, one, frame[f"size {self.place.dims[0]}"])
+            code("s_mul_i32", one, one, frame[self._stride(0)])
+            if self.slots > self.tile:
+                code("s_add_u32", one, one, frame["slot bytes"])
+                code("s_min_u32", one, one, frame[f"buffer {self.array.name}"].part(2))
+
+
+def _fill(code: Code, result: Register) -> None:
+    code("v_mov_b32", result, OUT_OF_RANGE)
+
+
+def elsewhere(
+    frame: Frame, meaning: Meaning, array: Array, later: bool, held: HeldEntries
+) -> MappedArray | PagedArray:
+    """An array with dimensions of its own. ``later``: a loop may begin behind its first row;
+    ``held`` is what arrays in pages have in common."""
+    if array.is_paged:
+        return PagedArray(frame, meaning, array, later, held)
+    return MappedArray(frame, meaning, array)
+
+
+@dataclass(slots=True)
+class PagedLoads:
+    """The loads of a step, planned."""
+
+    source: PagedArray
+    loads: Sequence[_Pages]
+    starts: dict[tuple[int, ...], str | int]
+    outside: str
+    scratch: str
+    clock: LoopPlace
+
+    def begin(self, code: Code, iteration: int) -> PagedAddresses:
+        """As they are written: where an iteration's pages are, and how many rows it has left."""
+        left = self.clock.elements_left(code, iteration)
+        return PagedAddresses(self, iteration, left, self.clock.epoch)
+
+    def run(self, number: int) -> tuple[int, int]:
+        """(first, count): pages of load ``number`` and of those behind it that fit in, too."""
+        one = self.loads[number]
+        first, stop = one.waves[0], one.waves[0] + one.lanes
+        for more in self.loads[number + 1 :]:
+            alike = {a - b for a, b in zip(more.waves, one.waves, strict=True)}
+            low, high = min(first, more.waves[0]), max(stop, more.waves[0] + more.lanes)
+            if len(alike) > 1 or high - low > self.source.at_once:
+                break
+            first, stop = low, high
+        return first, stop - first
+
+
+@dataclass(slots=True)
+class PagedAddresses:
+    """The addresses of a step's loads, one after the other."""
+
+    planned: PagedLoads
+    iteration: int
+    left: Register
+    epoch: int
+    _offset: Register | int = 0
+
+    def _entry(self, code: Code, number: int, page: int) -> Register:
+        """The bytes of a page of load ``number``; loaded with those behind it, unless here."""
+        planned, source = self.planned, self.planned.source
+        one, held = planned.loads[number], source.held
+        first = one.waves[0] + page
+        apart = tuple(n - one.waves[0] for n in one.waves)
+        what = (source.array.name, self.epoch, self.iteration, apart)
+        if not held.has(what, first, 1):
+            count = min(one.lanes - page, source.at_once)
+            run = (first, count) if one.lanes > source.at_once else planned.run(number)
+            held.what, (held.first, held.count) = what, run
+            source.load_entries(code, self.iteration, *run, planned.starts[one.waves])
+        return source.entries.part(first - held.first)
+
+    def lanes(self, code: Code, number: int) -> Register:
+        """The lanes' offsets of load ``number``."""
+        planned, frame = self.planned, self.planned.source.frame
+        one = planned.loads[number]
+        result, other = (frame[planned.scratch].part(n) for n in range(2))
+        place = frame[one.offset]
+        self._offset = self._entry(code, number, 0)
+        if one.lanes > 1:
+            code("v_mov_b32", result, self._offset)
+            for page in range(1, one.lanes):
+                code("v_mov_b32", other, self._entry(code, number, page))
+                code("v_cmp_ne_u32", VCC, page, frame[one.page])
+                code("v_cndmask_b32", result, other, result, VCC)
+            code("v_add_u32", result, result, place)
+            place, self._offset = result, 0
+        code("v_cmp_lt_i32", VCC, frame[one.row], self.left)
+        code("v_cndmask_b32", result, frame[planned.outside], place, VCC)
+        return result
+
+    def scalar(self, code: Code) -> Register | int:
+        """The page's bytes, where all lanes have one."""
+        return self._offset
