@@ -239,7 +239,8 @@ class _Steps:
         own = {name: value for name, value in call.items() if value != WORKSPACE}
         given = {name: one for name, one in given.items() if call.get(name) != WORKSPACE}
         more = {name: value_of(value, known) for name, value in own.items()}
-        inner = {name for rule in contract.arrays.values() for name in (*rule.dims, *rule.batch)}
+        rules = contract.arrays.values()
+        inner = {dim for rule in rules for dim in (*rule.dims, *rule.batch, *rule.derived)}
         sizes = {dim: more.get(dim, self.sizes.get(dim, 0)) for dim in inner}
         if 0 in contract.grid({**self.sizes, **sizes}, self.batches):
             return
