@@ -1,6 +1,7 @@
 """How many small changes of the source the tests notice.
 
     python benchmarks/mutation_score.py --measure            # once: which test runs which line
+    python benchmarks/mutation_score.py --measure tests/unit/sync/test_new.py    # of these anew
     python benchmarks/mutation_score.py --seed 1 --count 300
     python benchmarks/mutation_score.py --seed 1 2 --again --output evidence/mutation-score.md
 
@@ -25,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.mutation.mutants import PACKAGES, Mutant, draw
-from benchmarks.mutation.reach import collected, load, measure
+from benchmarks.mutation.reach import RUNS, collected, load, measure
 from benchmarks.mutation.trial import Case, Fate, trials
 from evidence.evidence_page import Table, cell, commit, write_page
 
@@ -103,8 +104,8 @@ def rounds(
     alive: dict[str, Mutant], record: Record, budgets: Sequence[float], work: Path, workers: int
 ) -> Iterator[Record]:
     """Try those alive, in rounds with more and more tests; the record, as each trial ends."""
-    reach = load(work / "reach.json")
-    took = dict(zip(reach.tests, reach.seconds, strict=True))
+    reach = load(work)
+    took = reach.seconds
     there = collected(ROOT)
     known = reasons()
     tried: dict[str, set[str]] = {key: set() for key in alive}
@@ -155,14 +156,18 @@ def main() -> int:
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutation")
-    parser.add_argument("--measure", action="store_true", help="run the suite with coverage first")
+    parser.add_argument(
+        "--measure",
+        nargs="*",
+        metavar="TESTS",
+        help="run the suite with coverage first, or only tests that are new or have changed",
+    )
     parser.add_argument("--again", action="store_true", help="try also those known to be killed")
     parser.add_argument("--record", type=Path, default=RECORD, help="what became of each so far")
     parser.add_argument("--output", type=Path, help="write the ledger here")
     args = parser.parse_args()
-    reached = args.work / "reach.json"
-    if args.measure or not reached.exists():
-        measure(ROOT, reached, args.workers)
+    if args.measure is not None or not list(args.work.glob(RUNS)):
+        measure(ROOT, args.work, args.workers, args.measure or ())
     recorded: Path = args.record
     record: Record = json.loads(recorded.read_text("utf-8")) if recorded.exists() else {}
     drawn = {seed: draw(PACKAGE, args.count, seed) for seed in args.seed}

@@ -1,4 +1,4 @@
-"""Which tests reach a line, and how long each of them takes: from one run of the suite."""
+"""Which tests reach a line, and how long each takes: from runs of the suite, or of parts of it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.mutation.mutants import PACKAGES, Mutant
 
+RUNS = "reach-*.json"
+"""The files of runs, in their order."""
 NEIGHBOURS = 40
 """So many tests are tried for a line that runs when its module is imported."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """What one run of the suite showed."""
+class Run:
+    """What one run of tests showed."""
 
     lines: dict[str, dict[int, tuple[int, ...]]]
     """For a file and a line: the tests that ran it, as places in ``tests``."""
@@ -28,6 +32,29 @@ class Reach:
     """How long each test took."""
     sources: dict[str, str]
     """The files as they were, so that lines are found again after small edits."""
+
+    def reaching(self, mutant: Mutant, source: str) -> set[str]:
+        """Those that run the changed lines of ``source``, the file as it is now."""
+        by_line = self.lines.get(mutant.path, {})
+        at = _lines_before(self.sources.get(mutant.path, ""), source, mutant)
+        return {self.tests[test] for line in at for test in by_line.get(line, ())}
+
+    def around(self, mutant: Mutant) -> set[str]:
+        """Those that run any line of the file."""
+        by_line = self.lines.get(mutant.path, {})
+        return {self.tests[test] for tests in by_line.values() for test in tests}
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What all runs showed, the last one that ran a test says what it reaches."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long each test took."""
+        return {t: s for run in self.runs for t, s in zip(run.tests, run.seconds, strict=True)}
 
     def tests_of(
         self, mutant: Mutant, source: str, there: frozenset[str], budget: float
@@ -39,42 +66,41 @@ class Reach:
         Of tests that came since the suite was measured those are tried that stand where tests of
         the package do.
         """
-        by_line = self.lines.get(mutant.path, {})
-        at = _lines_before(self.sources.get(mutant.path, ""), source, mutant)
-        found = {test for line in at for test in by_line.get(line, ())}
-        whole = False
-        if not found:
-            whole = True
-            found = {test for tests in by_line.values() for test in tests}
-        found = {test for test in found if self.tests[test] in there}
+        measured: set[str] = set()
+        found: set[str] = set()
+        around: set[str] = set()
+        for run in reversed(self.runs):
+            found |= run.reaching(mutant, source) - measured
+            around |= run.around(mutant) - measured
+            measured |= set(run.tests)
         mirror = "/".join(mutant.path.split("/")[:-1])
         named = f"test_{mutant.path.rsplit('/', 1)[-1].removesuffix('.py')}.py"
-        order = self._each_function_once(found, named)
-        if whole:
+        took = self.seconds
+        order = _each_function_once((found or around) & there, named, took)
+        if not found:
             order = order[:NEIGHBOURS]
         chosen: list[str] = []
         spent = 0.0
         for test in order:
-            spent += self.seconds[test]
+            spent += took[test]
             if chosen and spent > budget:
                 break
-            chosen.append(self.tests[test])
-        measured = frozenset(self.tests)
+            chosen.append(test)
         since = sorted(
             (t for t in there - measured if mirror in t), key=lambda t: (named not in t, t)
         )
         return (*chosen, *since[:NEIGHBOURS])
 
-    def _each_function_once(self, found: set[int], named: str) -> list[int]:
-        """By how many cases of the same function come before, then by time."""
-        cases: Counter[str] = Counter()
-        ranked = []
-        for test in sorted(found, key=lambda t: (self.seconds[t], self.tests[t])):
-            name = self.tests[test]
-            function = name.split("[")[0]
-            ranked.append((cases[function], named not in name, self.seconds[test], name, test))
-            cases[function] += 1
-        return [test for *_, test in sorted(ranked)]
+
+def _each_function_once(found: set[str], named: str, took: Mapping[str, float]) -> list[str]:
+    """By how many cases of the same function come before, then by time."""
+    cases: Counter[str] = Counter()
+    ranked = []
+    for test in sorted(found, key=lambda t: (took[t], t)):
+        function = test.split("[")[0]
+        ranked.append((cases[function], named not in test, took[test], test))
+        cases[function] += 1
+    return [test for *_, test in sorted(ranked)]
 
 
 def _lines_before(old: str, new: str, mutant: Mutant) -> list[int]:
@@ -91,10 +117,16 @@ def _lines_before(old: str, new: str, mutant: Mutant) -> list[int]:
     return [moved[line] for line in at if line in moved]
 
 
-def measure(root: Path, into: Path, workers: int) -> None:
-    """Run the suite below ``root`` once with coverage by test; the result goes to ``into``."""
-    work = into.parent
+def measure(root: Path, work: Path, workers: int, tests: Sequence[str] = ()) -> None:
+    """Run tests below ``root`` with coverage by test, into a file of its own in ``work``.
+
+    All of them, unless some are named: tests that came or changed since the suite was measured.
+    """
     work.mkdir(parents=True, exist_ok=True)
+    if not tests:
+        for old in work.glob(RUNS):
+            old.unlink()
+    into = work / RUNS.replace("*", f"{len(list(work.glob(RUNS))):03}")
     rules = work / "rules.ini"  # not coverage.*: those are deleted when a run begins
     files = "\n".join(
         f"    src/pipeloom/{part}{'' if part.endswith('.py') else '/*'}" for part in PACKAGES
@@ -104,7 +136,7 @@ def measure(root: Path, into: Path, workers: int) -> None:
     command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal"]
     command += ["-p", "no:cacheprovider", "--ignore", "tests/browser", "--cov"]
     command += [f"--cov-config={rules}", "--cov-context=test", "--cov-report="]
-    subprocess.run([*command, f"--junitxml={junit}"], cwd=root, check=False)
+    subprocess.run([*command, f"--junitxml={junit}", *tests], cwd=root, check=False)
     digest(root, work / "coverage", junit, into)
 
 
@@ -162,11 +194,14 @@ def reported_id(root: Path, classname: str, name: str) -> str:
     return "::".join(["/".join(parts[:file]) + ".py", *parts[file:], name])
 
 
-def load(file: Path) -> Reach:
+def load(work: Path) -> Reach:
     """What ``measure`` wrote."""
-    raw = json.loads(file.read_text("utf-8"))
+    return Reach(tuple(_run(json.loads(f.read_text("utf-8"))) for f in sorted(work.glob(RUNS))))
+
+
+def _run(raw: dict[str, Any]) -> Run:
     lines = {
         name: {int(line): tuple(tests) for line, tests in by_line.items()}
         for name, by_line in raw["lines"].items()
     }
-    return Reach(lines, tuple(raw["tests"]), tuple(raw["seconds"]), raw["sources"])
+    return Run(lines, tuple(raw["tests"]), tuple(raw["seconds"]), raw["sources"])
