@@ -7,6 +7,7 @@ ahead of the rest (``in_order``), which takes no search.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from benchmarks.kernel_results import Make, derived
@@ -32,6 +33,7 @@ from pipeloom.drive.sources import Source
 from pipeloom.order.in_order import in_order
 from pipeloom.order.roles import Consumer, Producer
 from pipeloom.order.strategy import Exact
+from pipeloom.program import Program, Wait
 from pipeloom.reference.compiler import Sync
 from tests.declarations import attention_cases, carry_cases, condition_cases, epilogue_cases
 from tests.declarations.cases import Case, accepted
@@ -51,6 +53,32 @@ def opened(name: str, tile: str, dtype: str, sync: Sync) -> Make:
 def weakened(make: Make, number: int) -> Make:
     """A kernel with one piece of synchronisation less: what the verifier finds is kept, too."""
     return lambda: list(weakenings(make()))[number].program
+
+
+def longest_waits(make: Make) -> Make:
+    """A kernel whose waits all ask for more than any counter holds."""
+
+    def made() -> Program:
+        program = make()
+        groups = tuple(
+            replace(
+                group,
+                sections=tuple(
+                    replace(
+                        section,
+                        steps=tuple(
+                            replace(s, count=99) if isinstance(s, Wait) else s
+                            for s in section.steps
+                        ),
+                    )
+                    for section in group.sections
+                ),
+            )
+            for group in program.groups
+        )
+        return program.with_groups(groups, program.provenance)
+
+    return made
 
 
 _TINY = derived(gemm(32, 32, 32), 1, strategy=in_order)
@@ -86,6 +114,7 @@ SMALL: Mapping[str, Make] = MappingProxyType(
             gemm(32, 32, 32), None, groups=[Producer(waves=4), Consumer(waves=4)]
         ),
         "gemm 32x32x32 in order 1 wave": _TINY,
+        "gemm 32x32x32 in order 2 waves": derived(gemm(32, 32, 32), 2, strategy=in_order),
         "gemm_weights 32x32x64 i8 in order 4 waves": derived(
             gemm_weights(32, 32, 64), 4, strategy=in_order
         ),
@@ -110,6 +139,7 @@ SMALL: Mapping[str, Make] = MappingProxyType(
         "four_wave 64x64x64 proven": opened("four_wave", "64x64x64", "bf16", "proven"),
         "single_buffer 64x64x64 repaired": opened("single_buffer", "64x64x64", "bf16", "repaired"),
         # what is wrong, and said to be
+        "wait for more than a counter holds": longest_waits(_TINY),
         "weakened first": weakened(_TINY, 0),
         "weakened middle": weakened(_TINY, 4),
         "weakened last": weakened(_TINY, -1),

@@ -1,5 +1,7 @@
 """Small kernels are made, judged, timed and written as they were: the net under every change.
 
+Besides, what is said of random programs, and of times on whole GPUs.
+
     pytest tests/golden/test_kernels.py --update-golden
 
 A file of ``kernels/`` holds what ``benchmarks.kernel_results`` gives of one kernel. A change that
@@ -14,7 +16,8 @@ is the one of the lock.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,14 @@ import pytest
 from benchmarks.kernel_results import results
 from pipeloom.drive.store import OFF, VARIABLE
 from tests.golden.small_kernels import SMALL
+from tests.golden.tables import random_verdicts, whole_gpu
 
 KEPT = Path(__file__).with_name("kernels")
+WANTED: Mapping[str, Callable[[], Any]] = {
+    **{name: partial(lambda make: results(make()), make) for name, make in SMALL.items()},
+    "random programs": random_verdicts,
+    "whole GPUs": whole_gpu,
+}
 REMEDY = (
     "if that is meant: pytest tests/golden/test_kernels.py --update-golden, and why in the commit"
 )
@@ -44,12 +53,12 @@ def differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
         yield f"{place}was {before}, is {now}"
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", WANTED)
 def test_results_are_as_they_were(
     name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setenv(VARIABLE, OFF)
-    now = json.loads(json.dumps(results(SMALL[name]())))
+    now = json.loads(json.dumps(WANTED[name]()))
     file = kept_in(name)
     if request.config.getoption("--update-golden"):
         file.write_text(json.dumps(now, indent=1) + "\n", "utf-8")
@@ -60,7 +69,7 @@ def test_results_are_as_they_were(
 
 
 def test_every_file_is_of_a_kernel(request: pytest.FixtureRequest) -> None:
-    stale = set(KEPT.glob("*.json")) - {kept_in(name) for name in SMALL}
+    stale = set(KEPT.glob("*.json")) - {kept_in(name) for name in WANTED}
     if request.config.getoption("--update-golden"):
         for file in stale:
             file.unlink()

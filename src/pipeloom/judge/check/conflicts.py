@@ -72,8 +72,13 @@ def _shared_cells(accesses: list[CellAccess]) -> Column:
     return shared[np.isin(shared, np.concatenate(written))]
 
 
+def _line(access: CellAccess) -> tuple[int, WaitQueue]:
+    return access.wave, access.queue
+
+
 class _Shadow:
-    """Per cell: the last write, and each wave's last write, read and update since it changed."""
+    """Per cell: the last write, each wave's last write, and its last read and update since it
+    changed, by each counter: nothing orders what one wave reads by two."""
 
     def __init__(
         self,
@@ -89,13 +94,14 @@ class _Shadow:
         self._positions = positions
         self._writer = np.zeros(size, np.int64)
         self._wrote = np.zeros((waves, size), np.int64)
-        self._read = np.zeros((waves, size), np.int64)
-        self._updated = np.zeros((waves, size), np.int64)
+        order = {WaitQueue.VM: 1, WaitQueue.LGKM: 2, WaitQueue.SMEM: 0}
+        self._lines = {line: n for n, line in enumerate(dict.fromkeys(map(_line, accesses)))}
+        self._read = np.zeros((len(self._lines), size), np.int64)
+        self._updated = np.zeros((len(self._lines), size), np.int64)
         self._has_updates = False
         self._value = np.zeros(size, np.uint32)
         self._known = np.zeros(size, np.bool_)
         self._owner = np.array([-1, *(a.wave for a in accesses)], np.int64)
-        order = {WaitQueue.VM: 1, WaitQueue.LGKM: 2, WaitQueue.SMEM: 0}
         self._queue = np.array([0, *(order[a.queue] for a in accesses)], np.int64)
         self._places: dict[int, tuple[Column, npt.NDArray[np.bool_]]] = {}
         self.found: dict[tuple[int, int], tuple[int, int]] = {}
@@ -112,12 +118,12 @@ class _Shadow:
             self._pair(number, writer[None], places, Conflict.RAW)
             if self._has_updates:
                 self._pair(number, self._updated[:, places], places, Conflict.RAW)
-            self._read[access.wave, places] = number
+            self._read[self._lines[_line(access)], places] = number
         elif access.effect is Effect.UPDATE:
             self._has_updates = True
             self._pair(number, self._wrote[:, places], places, Conflict.RAW)
             self._pair(number, self._read[:, places], places, Conflict.WAR)
-            self._updated[access.wave, places] = number
+            self._updated[self._lines[_line(access)], places] = number
             self._known[places] = False
         else:
             self._write(number, access, places, kept)
