@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pipeloom.cli.bars import bar
-from pipeloom.cli.common import chip_named
+from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.run import number_of

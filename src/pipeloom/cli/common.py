@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.printing import say
 from pipeloom.cli.progress import doing
@@ -20,9 +21,7 @@ from pipeloom.drive.measuring import lay_over_trace
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.simulating import SimulateJob, prepare
 from pipeloom.drive.sources import FORMS, Source
-from pipeloom.machine.chip_file import SUFFIX, read_chip
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.thread_trace import Overlay
@@ -43,11 +42,6 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
     if source.reorder and source.sync in (None, "reference"):
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     return source
-
-
-def chip_named(given: str | None) -> str | Target | None:
-    """A shipped chip by its name, or the one that a chip file describes."""
-    return read_chip(given) if given is not None and given.endswith(SUFFIX) else given
 
 
 def simulate_job(arguments: argparse.Namespace) -> SimulateJob:

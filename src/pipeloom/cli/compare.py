@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.common import chip_named
+from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.printing import check_ending, print_json, wrote
 from pipeloom.cli.source_options import LAUNCH, MACHINE, tile

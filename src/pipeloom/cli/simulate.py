@@ -8,7 +8,8 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cli.common import chip_named, simulate_job, verify_command
+from pipeloom.cli.chip_option import chip_named
+from pipeloom.cli.common import simulate_job, verify_command
 from pipeloom.cli.options import JSON, CommandUsage, flag, grouped, option
 from pipeloom.cli.printing import print_json, say
 from pipeloom.cli.source_options import EMITTED, MACHINE, PROBLEM, source, sync, tile

@@ -12,7 +12,7 @@ from typing import Any
 
 import pipeloom.tuning
 from pipeloom.cli.bars import bar
-from pipeloom.cli.common import chip_named
+from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.options import JSON, CommandUsage, Option, Options, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote

@@ -10,10 +10,10 @@ from __future__ import annotations
 from contextlib import suppress
 from math import ceil
 
+from pipeloom import machine_code
 from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
 from pipeloom.judge.simulate.issued import total_cycles
 from pipeloom.judge.verify import verify
-from pipeloom.machine_code import simulate_emitted
 from pipeloom.program.program import Program
 from pipeloom.program.vocabulary import PRODUCTS, Vocabulary
 from pipeloom.write import EmitError, emit_program
@@ -60,7 +60,7 @@ def written_cycles(program: Program, ops: Vocabulary, trips: int = TRIPS) -> flo
     least, step = program.iterations.at(program.min_trips), program.step
     for count in range(trips, trips + MORE):
         with suppress(EmitError):  # a size that it does not take: groups go over iterations
-            trace = simulate_emitted(kernel, program.target, least + step * count)
+            trace = machine_code.simulate_emitted(kernel, program.target, least + step * count)
             return trace.steady_cycles_per_iteration / step
     return None
 

@@ -39,6 +39,7 @@ SHARED = "PIPELOOM_STORE_SHARED"
 FILE = "store.sqlite"
 FORMAT = 1
 """Of the file; SQLite keeps it as ``user_version``, which is 0 in a new one."""
+_ROOT = Path(__file__).resolve().parent.parent
 LAST = ("cli", "cms", "show", "tuning")
 """Packages that stand after what is kept."""
 BUSY_SECONDS = 60
@@ -368,7 +369,12 @@ def version(*more: str) -> str:
 
     Nothing that is kept may import a package of ``LAST``, unless its key names the module.
     """
-    return sources_digest(Path(__file__).resolve().parent.parent, more)
+    return _with(_own_sources(), _ROOT, more) if more else _own_sources()
+
+
+@cache
+def _own_sources() -> str:
+    return sources_digest(_ROOT)
 
 
 def sources_digest(root: Path, more: Collection[str] = ()) -> str:
@@ -376,7 +382,16 @@ def sources_digest(root: Path, more: Collection[str] = ()) -> str:
     found = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
-        if name.partition("/")[0] not in LAST or name in more:
+        if name.partition("/")[0] not in LAST:
             found.update(name.encode())
             found.update(path.read_bytes())
+    return _with(found.hexdigest(), root, more) if more else found.hexdigest()
+
+
+def _with(sources: str, root: Path, more: Collection[str]) -> str:
+    """A digest of sources, and of more files."""
+    found = hashlib.sha256(sources.encode())
+    for name in sorted(more):
+        found.update(name.encode())
+        found.update((root / name).read_bytes())
     return found.hexdigest()

@@ -9,12 +9,9 @@ kernel's own lines, with address arithmetic, wait states, branches and stores:
 
 ``executed_lines`` follows each wave through the branches, ``lowering`` turns lines into the
 simulator's instructions. The package stands above ``write`` and ``judge.simulate``, which do not
-know each other.
+know each other. ``__init__.pyi`` lists what is imported from it when it is first used.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from pipeloom.machine_code.emitted import emitted_programs, simulate_emitted
-from pipeloom.machine_code.executed_lines import WavePath, walk_wave
-
-__all__ = ["WavePath", "emitted_programs", "simulate_emitted", "walk_wave"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -25,11 +25,17 @@ def reads_in_flight(run: RunTables) -> Iterator[Hazard]:
     for walk in run.walks:
         flying: dict[Key, list[Moment]] = {}
         waves = walk.group.waves
+        read: dict[int, set[Key]] = {}
+        """By the step's ``id``: it reads the same in every trip."""
         for moment in walk.moments:
             step = moment.step
             if not isinstance(step, Work):
                 continue
-            for key in {touch.key for touch in _reads(run.deed(moment, waves[0]))} & flying.keys():
+            keys = read.get(id(step))
+            if keys is None:
+                touches = _reads(run.deed(moment, waves[0]))
+                keys = read[id(step)] = {touch.key for touch in touches}
+            for key in keys & flying.keys():
                 flying[key] = [load for load in flying[key] if load.retire > moment.issue]
                 found = (_met(run, moment, load, key, w) for load in flying[key] for w in waves)
                 yield from [hazard for hazard in found if hazard is not None][:1]
