@@ -89,6 +89,9 @@ def verify(
 ) -> Verdict:
     """Prove it right for every trip count, or say what goes wrong and how.
 
+    A schedule whose waits count other instructions than its tile has is refused: a verdict would
+    be of neither.
+
     Args:
         source: A program, schedule or loop, or the name of one.
         kernel: The model of a schedule of your own.
@@ -96,6 +99,8 @@ def verify(
             what the target's vendor states of each counter.
         ops: The ops that it uses, where they are not the shipped ones; a loop has its own.
     """
+    if isinstance(source, CompiledSchedule):
+        check_agreement(source)
     program = as_program(source, kernel)
     found = verify_program(program, counter_stall=counter_stall, ops=ops or _ops(source))
     return lay_margins(program, found)

@@ -13,7 +13,7 @@ The kernel model says what an entry touches; the tile shape says how many instru
 A schedule of your own without a tile shape has what its counters say: loads and reads of 16 bytes
 per lane, one for each entry, and for an MMA op as many matrix instructions as its declared latency
 has room for. A shipped one is given a tile. A schedule whose waits count other instructions than
-its tile has no counts: its programs can be judged, but not simulated.
+its tile has no counts: it is neither judged nor simulated.
 """
 
 from __future__ import annotations

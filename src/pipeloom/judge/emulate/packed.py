@@ -23,7 +23,7 @@ from pipeloom.judge.emulate.operands import (
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
 from pipeloom.judge.emulate.screening import screen_copy, screen_reads
 from pipeloom.judge.emulate.step import MicroOp, Run
-from pipeloom.judge.emulate.valu import DTYPES, VecOp, source_codes, with_signs
+from pipeloom.judge.emulate.valu import DTYPES, VecOp, clamped, source_codes, with_signs
 from pipeloom.judge.emulate.valu_float import FLOAT_OPS
 from pipeloom.judge.emulate.valu_integer import INTEGER_OPS
 from pipeloom.judge.emulate.valu_short import SHORT_OPS
@@ -138,7 +138,7 @@ def _twice(
         low = function(*[pair[0](wave) for pair in readers])
         high = function(*[pair[1](wave) for pair in readers])
         if clamp:
-            low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+            low, high = clamped(low), clamped(high)
         write(wave, low, high)
 
     return run
@@ -225,7 +225,7 @@ def _mixed(instruction: Decoded) -> MicroOp:
         a, b, c = (read(wave).astype(np.float64) for read in readers)
         total = a * b + c
         if fields["clmp"]:
-            total = np.clip(total, 0, 1)
+            total = clamped(total)
         if name == "v_mad_mix_f32":
             wave.write_vector(row, total.astype(np.float32).view(np.uint32))
             return

@@ -244,13 +244,19 @@ def result_writer(instruction: Decoded, op: VecOp) -> Writer:
     return lambda wave, value: wave.write_vector(row, np.asarray(value, dtype).view(np.uint32))
 
 
+def clamped(value: Values) -> Values:
+    """Between 0 and 1; a NaN is 0, since DX10_CLAMP is on (CDNA3 ISA, "MODE Register")."""
+    between: Values = np.clip(value, 0, 1)
+    return np.where(np.isnan(value), between.dtype.type(0), between)
+
+
 def _output_modifier(clamp: bool, scale: int) -> Callable[[Values], Values]:
     factor = (1.0, 2.0, 4.0, 0.5)[scale]
 
     def shape(value: Values) -> Values:
         if scale:
             value = value * value.dtype.type(factor)
-        return np.clip(value, 0, 1) if clamp else value
+        return clamped(value) if clamp else value
 
     return shape if clamp or scale else lambda value: value
 

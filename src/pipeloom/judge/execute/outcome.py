@@ -179,7 +179,11 @@ class Outcome:
 
     @property
     def clean(self) -> bool:
-        """Whether, besides, no step read anything but what it says it reads."""
+        """Whether, besides, no step read anything but what it says it reads.
+
+        Of a PROVED program, what is not clean is work that no output depends on, which a verdict
+        names (``dead_work``).
+        """
         return self.correct and not self.suspects
 
     @property

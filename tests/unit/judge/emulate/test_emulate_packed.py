@@ -122,7 +122,9 @@ def test_scaled_conversions_round_trip_every_code(
 
 @pytest.mark.parametrize("name", ["add", "mul"])
 def test_clamp_of_pairs_is_that_of_single_numbers(name: str, bench: Any) -> None:
-    numbers = np.linspace(-9.5, 11.25, 64, dtype=np.float32).view(np.uint32)
+    values = np.linspace(-9.5, 11.25, 64, dtype=np.float32)
+    values[5] = np.nan
+    numbers = values.view(np.uint32)
     body = f"""
       v_pk_{name}_f32 v[24:25], v[8:9], v[10:11] clamp
       v_{name}_f32_e64 v26, v8, v10 clamp
@@ -130,6 +132,7 @@ def test_clamp_of_pairs_is_that_of_single_numbers(name: str, bench: Any) -> None
     low, high, one, other = bench.run(body, [numbers] * 4, ["v24", "v25", "v26", "v27"])
     np.testing.assert_array_equal((low, high), (one, other))
     assert low.view(np.float32).max() == 1.0
+    assert low[5] == 0  # DX10_CLAMP is on
 
 
 def test_a_move_of_pairs_is_not_clamped(bench: Any) -> None:

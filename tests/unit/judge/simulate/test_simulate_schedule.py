@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeloom import ConfigError, build_schedule
-from pipeloom.drive.programs import as_program, simulate
+from pipeloom.drive.programs import as_program, simulate, verify
 from pipeloom.judge.simulate import Kind
 from pipeloom.judge.simulate.issued import trips_for, wave_programs
 from pipeloom.machine.chips import target_for
@@ -120,6 +120,8 @@ def test_counts_of_another_tile_are_nobodys() -> None:
     compiled = build_schedule({**_spec("ping_pong", BF16), "lgkm_a": 3})
     with pytest.raises(ConfigError, match="lgkm_per_load_a is 3"):
         simulate(compiled)
+    with pytest.raises(ConfigError, match="lgkm_per_load_a is 3"):
+        verify(compiled)
     program = as_program(compiled)
     assert any("lgkm_per_load_a is 3" in note for note in program.provenance.notes)
     with pytest.raises(ConfigError, match="no step of ping_pong"):
