@@ -53,7 +53,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum:
-    """So many terms, the sum of their sizes, what they are in doubt by, and their common grid."""
+    """So many terms, the sum of the sizes of finite ones, what they are in doubt by, and their
+    common grid."""
 
     terms: int
     size: Array
@@ -152,7 +153,7 @@ class Enclosure:
             if before is None:
                 start, value = self._ranges[node.init], values[node.init]
                 doubt = _radius(start, value)
-                before = Sum(1, np.abs(value), doubt, grid(value))
+                before = Sum(1, _size(value), doubt, grid(value))
                 onto = node.type.dims
                 dims = meaning[node.init].type.dims
                 before = replace(
@@ -170,12 +171,10 @@ class Enclosure:
         slack = sum_.slack(node.type.dtype)
         if slack is None:
             return _exactly(np.asarray(value, np.float64))
-        sure = np.isinf(value)  # infinities come in every order
-        return _rounded(
-            np.where(sure, value, value - slack),
-            np.where(sure, value, value + slack),
-            node.type.dtype,
-        )
+        sure = np.isinf(value)  # infinities come in every order, overflows in some
+        over = sum_.size > node.type.dtype.largest
+        low, high = np.where(sure, value, value - slack), np.where(sure, value, value + slack)
+        return _rounded(np.where(over, -np.inf, low), np.where(over, np.inf, high), node.type.dtype)
 
     def _terms(self, node: Node, op: OpDef, values: Mapping[str, Array]) -> Sum:
         """The terms of a sum, without what it starts with."""
@@ -189,7 +188,7 @@ class Enclosure:
             return aligned(array, meaning[name].type.dims, domain.dims)
 
         if node.op in PRODUCTS:
-            sizes = [laid(name, np.abs(values[name])) for name in node.uses]
+            sizes = [laid(name, _size(values[name])) for name in node.uses]
             size = op.apply(*sizes, over=over)
             doubt = np.zeros(())
             if not all(self._ranges[name].exact for name in node.uses):
@@ -208,7 +207,7 @@ class Enclosure:
                 least, most_ = np.fmin(least, found), np.fmax(most_, found)
             if not op.exact:
                 least, most_ = least - self._doubt(term), most_ + self._doubt(term)
-            size = np.abs(term).sum(axis=over)
+            size = _size(term).sum(axis=over)
             doubt = np.maximum(term - least, most_ - term).sum(axis=over)
             step = grid(term)
         return Sum(
@@ -248,6 +247,11 @@ def grid(values: Array) -> float:
     whole = (mantissa * 2.0**53).astype(np.int64)
     lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
     return float(2.0 ** int((exponent - 53 + lowest).min()))
+
+
+def _size(value: Array) -> Array:
+    """How large, of what is finite."""
+    return np.where(np.isfinite(value), np.abs(value), 0.0)
 
 
 def _points(ranges: Mapping[str, Bounds]) -> Iterator[dict[str, Array]]:

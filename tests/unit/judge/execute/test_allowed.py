@@ -84,3 +84,14 @@ def test_probabilities_lie_within_what_the_chip_gives() -> None:
     got = evaluate(loop.meaning, arrays)[name]
     assert judged(loop, arrays, {name: got}) == 0
     assert judged(loop, arrays, {name: got * np.float32(1.02)}) == got.size
+
+
+def test_what_overflows_in_some_order_may_be_anything() -> None:
+    """And nothing else: a row beside it is judged as ever."""
+    arrays = drawn(9, 64)
+    arrays["A"][3, :4], arrays["B"][:, :4] = 3e38, (1, 1, -1, -1)
+    got = evaluate(product().meaning, arrays)["out"]
+    got[3] = np.nan
+    assert judged(product(), arrays, {"out": got}) == 0
+    got[4, 0] = np.nan
+    assert judged(product(), arrays, {"out": got}) == 1
