@@ -1,7 +1,8 @@
 """Random problems of the families of kernels, each kernel proved, run against NumPy and weakened.
 
-    python benchmarks/families.py weights --count 100
-    python benchmarks/families.py --llvm /usr/lib/llvm-22/bin --weaken 8
+    python -m benchmarks.families weights --count 100
+    python -m benchmarks.families --weaken 8 --write       # evidence/family-runs.md
+    python -m benchmarks.families --llvm /usr/lib/llvm-22/bin
 
 Bytes around outputs must stay as they are. ``--weaken`` takes so many waits and barriers out of
 each kernel, and what the verifier then objects to must be noticed in the emulator. ``--llvm`` runs
@@ -13,63 +14,102 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
+from typing import Protocol
 
 import numpy as np
 
-from benchmarks.family_cases import weights
-from benchmarks.family_cases.drawn import Kind, Problem
+from benchmarks.family_cases import attention, convolution, experts, norms, products, rows, weights
+from benchmarks.family_cases.drawn import Kind, Problem, ready
 from benchmarks.llvm_passes import Added, Llvm, judged
+from evidence import family_runs
+from evidence.family_runs import FamilyRun
 from evidence.weaken import weakenings
 from pipeloom.drive.trial import Launchable, Trial
 from pipeloom.judge.verify import proves
 from pipeloom.program import Program
 from pipeloom.write import assemble, emit_program
 
-SEEDS = 4
-"""Runs in which a weakened kernel must be noticed."""
+ATTEMPTS = 12
+"""Problems in which a weakened kernel must be noticed: those of size 0 are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """How a family draws its kernels and its problems."""
+class Family(Protocol):
+    """What a module of ``family_cases`` says."""
 
-    kinds: int
-    draw_kind: Callable[[np.random.Generator], Kind]
-    draw_problem: Callable[[np.random.Generator, Kind, Launchable, int], Problem]
+    KINDS: int
 
-    def kind(self, number: int) -> Kind:
-        """The kernel of a number."""
-        return self.draw_kind(np.random.default_rng([26, number]))
+    def kind_of(self, number: int) -> Kind:
+        """The kernel of a number, below KINDS."""
 
-    def run(self, kind: Kind, kernel: Launchable, seed: int) -> Trial:
+    def draw_problem(
+        self, rng: np.random.Generator, kind: Kind, kernel: Launchable, seed: int, /
+    ) -> Problem:
         """One problem of a kernel."""
-        problem = self.draw_problem(np.random.default_rng([27, seed]), kind, kernel, seed)
-        return problem.run(kernel)
 
 
-FAMILIES: Mapping[str, Family] = {
-    "weights": Family(weights.KINDS, weights.draw_kind, weights.draw_problem),
-}
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "convolution": convolution,
+        "experts": experts,
+        "weights": weights,
+        "norms": norms,
+        "rows": rows,
+        "products": products,
+        "attention": attention,
+    }
+)
 
 
-def unnoticed(family: Family, kind: Kind, program: Program, count: int) -> Iterator[str]:
-    """Of ``count`` weakenings, those that are unsafe and that no run notices."""
+def run_problem(family: Family, kind: Kind, kernel: Launchable, seed: int) -> Trial:
+    """One problem of a kernel, by its seed."""
+    return family.draw_problem(np.random.default_rng([27, seed]), kind, kernel, seed).run(kernel)
+
+
+def unsafe(program: Program, count: int) -> Iterator[tuple[str, Launchable]]:
+    """Of ``count`` weakenings, what was done in those that the verifier objects to, emitted."""
     made = list(weakenings(program)) if count else []
     for weakened in made[:: max(1, len(made) // max(count, 1))][:count]:
-        if proves(weakened.program):
-            continue
-        emitted = emit_program(weakened.program, judge=_waves_through)
-        kernel = Launchable.load(emitted, assemble(emitted))
-        if not any(not family.run(kind, kernel, seed).ok for seed in range(SEEDS)):
-            yield weakened.what
+        if not proves(weakened.program):
+            emitted = emit_program(weakened.program, judge=_waves_through)
+            yield weakened.what, Launchable.load(emitted, assemble(emitted))
 
 
 def _waves_through(_: object, **__: object) -> SimpleNamespace:
     return SimpleNamespace(status=SimpleNamespace(name="PROVED"), findings=())
+
+
+def run_family(name: str, count: int, weaken: int, llvm: Llvm | None) -> FamilyRun:
+    """All of a family, printed problem by problem."""
+    family, began = FAMILIES[name], time.process_time()
+    found = FamilyRun(name)
+    for number in range(min(family.KINDS, count)):
+        kind = family.kind_of(number)
+        program = kind.program()
+        kernel = ready(program)
+        found.kernels += 1
+        found.proved += kernel.emitted.status.name == "PROVED"
+        for seed in range(number, count, family.KINDS):
+            trial = run_problem(family, kind, kernel, seed)
+            found.problems += 1
+            found.wrong += any(trial.wrong.values())
+            found.findings += bool(trial.findings)
+            found.outside += trial.spoilt > 0
+            print(name, number, kind.arch, trial.summary(), flush=True)
+        for what, weak in unsafe(program, weaken):
+            found.unsafe += 1
+            if all(run_problem(family, kind, weak, seed).ok for seed in range(ATTEMPTS)):
+                found.unnoticed += 1
+                print(name, number, "not noticed:", what, flush=True)
+        if llvm is not None:
+            added = judged(kernel.emitted.text, kind.arch, llvm).added
+            found.added = (found.added or 0) + (added != Added(0, 0))
+            print(name, number, "LLVM adds", added, flush=True)
+    found.seconds = round(time.process_time() - began)
+    return found
 
 
 def main() -> int:
@@ -79,32 +119,18 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="problems of each family")
     parser.add_argument("--weaken", type=int, default=0, help="waits taken out of each kernel")
     parser.add_argument("--llvm", type=Path, help="folder of llvm-mc and llc")
+    parser.add_argument("--write", action="store_true", help="put the rows into the page")
     arguments = parser.parse_args()
-    bad = 0
+    good = True
     with tempfile.TemporaryDirectory() as scratch:
         llvm = None if arguments.llvm is None else Llvm(arguments.llvm, Path(scratch))
         for name in arguments.family or FAMILIES:
-            family, wrong = FAMILIES[name], 0
-            for number in range(min(family.kinds, arguments.count)):
-                kind = family.kind(number)
-                program = kind.program()
-                emitted = emit_program(program)
-                kernel = Launchable.load(emitted, assemble(emitted))
-                for seed in range(number, arguments.count, family.kinds):
-                    trial = family.run(kind, kernel, seed)
-                    wrong += not trial.ok
-                    said = trial.summary()
-                    print(name, number, kind.arch, emitted.status.name, said, flush=True)
-                for what in unnoticed(family, kind, program, arguments.weaken):
-                    wrong += 1
-                    print(name, number, "not noticed:", what, flush=True)
-                if llvm is not None:
-                    added = judged(emitted.text, kind.arch, llvm).added
-                    wrong += added != Added(0, 0)
-                    print(name, number, "LLVM adds", added, flush=True)
-            print(f"{name}: {arguments.count} problems, {wrong} wrong")
-            bad += wrong
-    return int(bad > 0)
+            found = run_family(name, arguments.count, arguments.weaken, llvm)
+            good &= found.good
+            print(found)
+            if arguments.write:
+                family_runs.write(found, list(FAMILIES))
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

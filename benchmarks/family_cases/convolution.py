@@ -1,26 +1,23 @@
-"""Convolutions: windows, strides, dilations, edges and channels at random, on both chips.
-
-python -m benchmarks.family_cases.convolution 100
-"""
+"""Convolutions: windows, strides, dilations, edges and channels at random, on both chips."""
 
 from __future__ import annotations
 
-import sys
 from math import prod
 
 import numpy as np
 
 from benchmarks.family_cases.drawn import Kind, Problem, awkward
 from pipeloom.declare.kernels import conv2d, conv3d
-from pipeloom.drive.trial import Data
+from pipeloom.drive.trial import Data, Launchable
 
 KINDS = 12
 """Different kernels; problems take them in turn."""
 SPARE = 8
 
 
-def draw_kind(rng: np.random.Generator) -> Kind:
+def kind_of(number: int) -> Kind:
     """A convolution's declaration."""
+    rng = np.random.default_rng([26, number])
     deep = bool(rng.random() < 0.25)
     count = 3 if deep else 2
     taps = [int(n) for n in rng.choice([1, 2, 3] if deep else [1, 3, 3, 5, 7], count)]
@@ -43,7 +40,7 @@ def draw_kind(rng: np.random.Generator) -> Kind:
     return Kind(loop, arch)
 
 
-def draw_problem(rng: np.random.Generator, kind: Kind, seed: int) -> Problem:
+def draw_problem(rng: np.random.Generator, kind: Kind, _: Launchable, seed: int) -> Problem:
     """Sizes of images down to 1, with any number of filters."""
     node = kind.loop.meaning["X"]
     assert node.at is not None
@@ -67,25 +64,3 @@ def draw_problem(rng: np.random.Generator, kind: Kind, seed: int) -> Problem:
         {"X": SPARE * int(rng.integers(0, 3)) * (2 if node.type.dtype.bits == 8 else 1)},
         Data.INTEGERS if hard else Data(str(rng.choice(["integers", "normal"]))),
     )
-
-
-def main() -> int:
-    """Run so many problems, and say which are wrong."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else KINDS
-    wrong = 0
-    for number in range(min(KINDS, count)):
-        kind = draw_kind(np.random.default_rng([26, number]))
-        kernel = kind.ready()
-        for seed in range(number, count, KINDS):
-            problem = draw_problem(np.random.default_rng([27, seed]), kind, seed)
-            trial = problem.run(kernel)
-            wrong += not trial.ok
-            print(
-                kind.arch, kind.loop.name, kernel.emitted.status.name, trial.summary(), flush=True
-            )
-    print(f"{count} problems, {wrong} wrong")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.declare import Loop
+from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Data, Launchable, Trial, run_program
 from pipeloom.program import Program
-from pipeloom.write import assemble, emit_program
+from pipeloom.write import assemble
 
 Array = NDArray[Any]
 HARD = (np.nan, np.inf, -np.inf, 0.0, -0.0)
@@ -35,8 +36,7 @@ class Kind:
 
     def ready(self) -> Launchable:
         """Emitted, assembled and loaded."""
-        emitted = emit_program(self.program())
-        return Launchable.load(emitted, assemble(emitted))
+        return ready(self.program())
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Problem:
     spare: Mapping[str, int] = field(default_factory=dict)
     """Further elements of rows, full of NaN."""
     data: Data = Data.INTEGERS
+    scalars: Mapping[str, float] = field(default_factory=dict)
 
     def run(self, kernel: Launchable) -> Trial:
         """In the emulator, against NumPy; nothing outside of the outputs may change."""
@@ -60,7 +61,37 @@ class Problem:
             data=self.data,
             arrays=self.arrays,
             spare=self.spare,
+            scalars=self.scalars,
         )
+
+
+def ready(program: Program) -> Launchable:
+    """Emitted for any size where it can be, assembled and loaded."""
+    emitted = emit_any_size(program)
+    return Launchable.load(emitted, assemble(emitted))
+
+
+def loop_size(rng: np.random.Generator, kernel: Launchable, most: int) -> int:
+    """A size along the loop that a kernel takes: any up to ``most``, or some whole trips."""
+    launch = kernel.emitted.launch
+    if launch.meaning.ragged or launch.placing.ragged:
+        return whole_loads(kernel, launch.meaning.over, int(rng.integers(0, most + 1)))
+    return launch.least + launch.step * int(rng.integers(0, 3))
+
+
+def whole_loads(kernel: Launchable, dim: str, size: int) -> int:
+    """The next size along a dimension that loads take."""
+    return size + -size % kernel.emitted.launch.multiples.get(dim, 1)
+
+
+def gaps(rng: np.random.Generator, kernel: Launchable, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Elements behind the rows of inputs, so many that rows are aligned as the kernel wants."""
+    found = {}
+    for node in kernel.emitted.launch.meaning.inputs:
+        bits, last = node.type.dtype.bits, -(-sizes[node.array_dims[-1]] // node.type.dtype.covers)
+        whole = max(8 * node.align // bits, 1)
+        found[node.name] = -last % whole + whole * int(rng.integers(0, 2))
+    return found
 
 
 def awkward(rng: np.random.Generator, shape: tuple[int, ...], share: float = 0.02) -> Array:

@@ -1,28 +1,31 @@
-"""Grouped products and routed experts: rows, experts, padding and entries of nothing at random.
-
-python -m benchmarks.family_cases.experts 100
-"""
+"""Grouped products and routed experts: rows, experts, padding and entries of nothing at random."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.family_cases.drawn import Array, Kind, Problem, awkward
+from benchmarks.family_cases.drawn import Array, Kind, Problem, awkward, loop_size
 from pipeloom.declare.experts import TOKEN_BITS, grouped, moe_down, moe_up
-from pipeloom.drive.trial import Data
+from pipeloom.drive.trial import Data, Launchable
 
 BLOCK = 64
 SLOTS = 3
-KINDS: tuple[Callable[[], Kind], ...] = (
+MADE: tuple[Callable[[], Kind], ...] = (
     lambda: Kind(grouped(BLOCK, 64, 64), "gfx950"),
     lambda: Kind(moe_up(BLOCK, 64, 64, slots=SLOTS), "gfx950"),
     lambda: Kind(moe_down(BLOCK, 64, 64, slots=SLOTS), "gfx950"),
     lambda: Kind(grouped(BLOCK, 64, 32, "fp16", "f32"), "gfx942"),
     lambda: Kind(moe_up(BLOCK, 32, 32, slots=SLOTS), "gfx942"),
 )
+KINDS = len(MADE)
+"""Different kernels; problems take them in turn."""
+
+
+def kind_of(number: int) -> Kind:
+    """A declaration."""
+    return MADE[number]()
 
 
 def routed(
@@ -44,8 +47,9 @@ def routed(
     return np.concatenate(rows).astype(np.int32), np.array(chosen, np.int32)
 
 
-def draw_problem(rng: np.random.Generator, kind: Kind, seed: int, depth: int) -> Problem:
-    """Tokens down to 1, experts without any, ragged columns; ``depth`` is what the kernel takes."""
+def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed: int) -> Problem:
+    """Tokens down to 1, experts without any, ragged columns."""
+    depth = loop_size(rng, kernel, 200)
     tokens, experts = int(rng.choice([1, 5, 30, 90])), int(rng.integers(1, 5))
     named = "ids" if kind.loop.name != "grouped" else "rows"
     if named == "rows":
@@ -67,27 +71,3 @@ def draw_problem(rng: np.random.Generator, kind: Kind, seed: int, depth: int) ->
     if hard:
         arrays[source.name] = awkward(rng, tuple(sizes[d] for d in source.dims))
     return Problem(sizes, seed, arrays, {source.name: 8 * int(rng.integers(0, 3))}, Data.INTEGERS)
-
-
-def main() -> int:
-    """Run so many problems, and say which are wrong."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else len(KINDS)
-    wrong = 0
-    for number, make in enumerate(KINDS):
-        kind = make()
-        kernel = kind.ready()
-        launch = kernel.emitted.launch
-        for seed in range(number, count, len(KINDS)):
-            rng = np.random.default_rng([28, seed])
-            depth = launch.least + launch.step * int(rng.integers(0, 2))
-            trial = draw_problem(rng, kind, seed, depth).run(kernel)
-            wrong += not trial.ok
-            print(
-                kind.arch, kind.loop.name, kernel.emitted.status.name, trial.summary(), flush=True
-            )
-    print(f"{count} problems, {wrong} wrong")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,8 +14,9 @@ KINDS = 12
 SPARE = 16
 
 
-def draw_kind(rng: np.random.Generator) -> Kind:
+def kind_of(number: int) -> Kind:
     """A declaration: types, groups shorter and longer than an iteration."""
+    rng = np.random.default_rng([26, number])
     arch = str(rng.choice(["gfx950", "gfx950", "gfx942"]))
     small = "fp8" if arch == "gfx950" else "fp8_fnuz"
     depth = int(rng.choice([32, 64, 64, 128]))

@@ -56,7 +56,9 @@ def built(case: str) -> Launchable:
 def test_random_problems_are_right(case: str) -> None:
     """Sizes down to 1, gaps of NaN between pixels, awkward numbers; nothing outside is written."""
     for seed in range(3):
-        problem = draw_problem(np.random.default_rng([seed, len(case)]), CASES[case], seed)
+        problem = draw_problem(
+            np.random.default_rng([seed, len(case)]), CASES[case], built(case), seed
+        )
         trial = problem.run(built(case))
         assert trial.ok, trial.summary()
 
