@@ -61,10 +61,10 @@ class Reach:
     ) -> tuple[str, ...]:
         """Those that run the changed lines of ``source``, the file as it is now.
 
-        Those that are ``there`` and named after the module come first, one case of every function,
-        the fastest ahead, then second cases, and so on; ``budget`` seconds of them are returned.
-        Of tests that came since the suite was measured those are tried that stand where tests of
-        the package do.
+        Those that are ``there`` and stand where tests of the package do come first, those named
+        after the module ahead; one case of every function, the fastest ahead, then second cases,
+        and so on. ``budget`` seconds of them are returned, and of tests that came since the suite
+        was measured those that stand where tests of the package do.
         """
         measured: set[str] = set()
         found: set[str] = set()
@@ -73,10 +73,10 @@ class Reach:
             found |= run.reaching(mutant, source) - measured
             around |= run.around(mutant) - measured
             measured |= set(run.tests)
-        mirror = "/".join(mutant.path.split("/")[:-1])
+        mirror = "/".join(("tests/unit", *mutant.path.split("/")[:-1], ""))
         named = f"test_{mutant.path.rsplit('/', 1)[-1].removesuffix('.py')}.py"
         took = self.seconds
-        order = _each_function_once((found or around) & there, named, took)
+        order = _each_function_once((found or around) & there, mirror, named, took)
         if not found:
             order = order[:NEIGHBOURS]
         chosen: list[str] = []
@@ -87,18 +87,21 @@ class Reach:
                 break
             chosen.append(test)
         since = sorted(
-            (t for t in there - measured if mirror in t), key=lambda t: (named not in t, t)
+            (t for t in there - measured if t.startswith(mirror)), key=lambda t: (named not in t, t)
         )
         return (*chosen, *since[:NEIGHBOURS])
 
 
-def _each_function_once(found: set[str], named: str, took: Mapping[str, float]) -> list[str]:
-    """By how many cases of the same function come before, then by time."""
+def _each_function_once(
+    found: set[str], mirror: str, named: str, took: Mapping[str, float]
+) -> list[str]:
+    """By where they stand, how many cases of the same function come before, and time."""
     cases: Counter[str] = Counter()
     ranked = []
     for test in sorted(found, key=lambda t: (took[t], t)):
         function = test.split("[")[0]
-        ranked.append((cases[function], named not in test, took[test], test))
+        away = not test.startswith(mirror)
+        ranked.append((away, cases[function], named not in test, took[test], test))
         cases[function] += 1
     return [test for *_, test in sorted(ranked)]
 

@@ -78,6 +78,10 @@ def test_refusals_name_the_remedy() -> None:
         shares_of(gemm().meaning, 4, 3)
     with pytest.raises(ConfigError, match="waves is 0"):
         shares_of(gemm().meaning, 0)
+    for wrong in (0, -2, True):
+        with pytest.raises(ConfigError, match=f"m is {wrong}") as caught:
+            shares_of(gemm().meaning, {"m": wrong})
+        assert caught.value.field == "pipeline.waves.m"
 
 
 def test_a_reduced_dimension_stays_whole() -> None:

@@ -204,3 +204,10 @@ def test_exit_codes(
         found = int(error.code or 0)
     assert found == code
     assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sizes", [(0, 8, 8), (8, 0, 8), (8, 8, 0), (1, 1, 1)])
+def test_a_product_has_at_least_one_of_each(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(pl.ScheduleError) as caught:
+        pl.gemm(*sizes, nonsense=1)
+    assert caught.value.field == ("nonsense" if min(sizes) else f"gemm.{'mnk'[sizes.index(0)]}")

@@ -166,6 +166,7 @@ def test_loop_stalls_are_per_iteration() -> None:
         ("G wv0 M4", "waiting: global loads"),
         ("S16", "issue"),
         ("N3", "issue"),
+        ("R G wl0 wv0", "waiting: global loads"),
         ("wv0 wl0", "issue"),
         ("B", "barriers"),
         ("B8", "barriers"),

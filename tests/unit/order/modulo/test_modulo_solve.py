@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.random_loops import Shape, random_problem
-from pipeloom.errors import OrderError
+from pipeloom.errors import ConfigError, OrderError
 from pipeloom.order.modulo import (
     ALL_OBJECTIVES,
     Budget,
@@ -294,3 +294,32 @@ def test_a_certificate_refutes_every_smaller_ii(count: int) -> None:
     result = solve_modulo(ModuloProblem("busy", (MachineUnit("u", 1),), ops, ()))
     refuted = [ii for r in result.certificate.refutations for ii in range(r.first, r.last + 1)]
     assert (result.ii, refuted) == (count, list(range(1, count)))
+
+
+def test_what_holds_a_unit_for_long_is_one_run_of_its_slots() -> None:
+    """From its first slot to its last, in the table as in the data."""
+    ops = tuple(Op(name, 0, (Reservation("u", held),)) for name, held in (("a", 3), ("b", 1)))
+    result = solve_modulo(ModuloProblem("long", (MachineUnit("u", 1),), ops, ()))
+    assert result.ii == 4
+    at = {start["op"]: start["slot"] for start in result.to_dict()["starts"]}
+    runs = [
+        (name, sorted((at[name] + n) % 4 for n in range(held)))
+        for name, held in (("a", 3), ("b", 1))
+    ]
+    told = [
+        (hold["ops"][0], [*range(hold["slots"][0], hold["slots"][1] + 1)])
+        for hold in result.to_dict()["units"][0]["holds"]
+    ]
+    for name, slots in runs:
+        assert sorted(slot for op, those in told if op == name for slot in those) == slots
+    shown = {row[1].split("@")[0]: row[0] for row in render_table(result)[1:]}
+    assert shown["b"] == str(at["b"])
+    if at["a"] <= 1:
+        assert shown["a"] == f"{at['a']}-{at['a'] + 2}"
+
+
+def test_a_unit_that_is_held_too_often_need_not_be_the_first() -> None:
+    twice = (Reservation("one", 1), Reservation("two", 2), Reservation("two", 2, 1))
+    units = (MachineUnit("one", 1), MachineUnit("two", 1))
+    with pytest.raises(ConfigError, match="'op' holds 'two' 2 times at once"):
+        solve_modulo(ModuloProblem("twice", units, (Op("op", 0, twice),), ()))
