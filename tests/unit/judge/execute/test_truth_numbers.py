@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pipeloom.declare.functions import within
+from pipeloom.declare.kernels import gemm, gemm_bias
 from pipeloom.declare.loop import Loop
 from pipeloom.judge.execute.truth import SPREADS, STEPS, truth_for
 from pipeloom.machine.dtypes import F32
-from pipeloom.program import Meaning, NodeKind
+from pipeloom.program import VOCABULARY, Meaning, NodeKind
+from pipeloom.program.block_values import is_exact
 
 
 def powers(of: int) -> Loop:
@@ -47,6 +51,18 @@ def test_arguments_shrink_with_the_inputs() -> None:
     truth = truth_for(loop.meaning, 1, 0)
     assert truth.exact
     assert {given["s"] for given in truth.scalars} <= {1.0, 2.0}
+
+
+def test_sums_are_exact_where_every_op_is_known_to_be() -> None:
+    assert is_exact(gemm().meaning)
+    assert is_exact(powers(3).meaning)
+    assert not is_exact(gemm_bias().meaning)
+    loop = Loop("own", over="k")
+    x = loop.stream("X", F32, k=8, n=4)
+    total = loop.carry("total", F32, start=0, n=4)
+    total += loop.apply(replace(VOCABULARY["mul"], name="times"), x, x).sum("k")
+    loop.store("out", total)
+    assert not is_exact(loop.meaning)
 
 
 def test_whole_numbers_are_odd_and_even() -> None:

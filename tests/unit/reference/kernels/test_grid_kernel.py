@@ -44,6 +44,7 @@ from pipeloom.reference.kernels import (
 from pipeloom.reference.kernels.grid import GridKernel, OperandCosts
 from pipeloom.reference.lift import lift
 
+FRAGMENT = OpRole.FRAGMENT_LOAD
 K0, K1, K_PREV = KOffsetKind.K0, KOffsetKind.K1, KOffsetKind.K_PREV
 
 
@@ -100,6 +101,15 @@ def test_a_load_fills_its_region() -> None:
 def test_a_load_without_a_channel_goes_by_its_tag() -> None:
     load = OpDesc(7, role=OpRole.GLOBAL_LOAD, k_offset=K0)
     assert grid_kernel().effect(step(load, tile=0), wave=0).lds_writes == (LdsRegion("A", 0, 0),)
+
+
+@pytest.mark.parametrize("schedule", ["ping_pong", "four_wave"])
+def test_shipped_ops_without_a_channel_go_by_their_tags(schedule: str) -> None:
+    compiled = build_schedule(schedule)
+    kernel = kernel_for(compiled)
+    for op in {e.op for e in compiled.kernel if e.op.role in (OpRole.GLOBAL_LOAD, FRAGMENT)}:
+        known = kernel.effect(step(op, tile=0), wave=1)
+        assert kernel.effect(step(replace(op, channel=-1), tile=0), wave=1) == known
 
 
 @pytest.mark.parametrize("wave", range(8))
