@@ -41,6 +41,10 @@ class Placing:
         """Whether the third number of a workgroup says more than its block."""
         return self.batched or self.slices > 1
 
+    def past_ends(self, meaning: Meaning) -> bool:
+        """Whether tiles may reach past the ends of arrays; zeros before these take their place."""
+        return meaning.ragged and not self.ragged
+
     def check(self, meaning: Meaning) -> None:
         """Raise ``EmitError`` for a loop that cannot be placed like this."""
         if (self.ragged or self.slices > 1) and not meaning.adds_up:

@@ -81,7 +81,8 @@ class Clock:
         if self.plain is not None:
             frame.scalar("plain")
         frame.scalar("left")
-        self._offsets = OFFSETS[:1] if program.meaning.ragged else OFFSETS
+        self._past_ends = memory.placing.past_ends(program.meaning)
+        self._offsets = OFFSETS[:1] if self._past_ends else OFFSETS
         for name in self._offsets:
             frame.scalar(name)
         if memory.placing.ragged:
@@ -115,7 +116,7 @@ class Clock:
         if self.factor and self.over in self._memory.tiles:
             size = frame[self._memory.reach]
             code("s_sub_u32", frame["extent"], size, self.constant * self.tile)
-            if self._memory.meaning.ragged and self.least > self.constant:
+            if self._past_ends and self.least > self.constant:
                 least = (self.least - self.constant) * self.tile
                 code("s_max_i32", frame["extent"], frame["extent"], least)
         if self.plain is not None:
@@ -239,7 +240,7 @@ class Clock:
         """The scalar offset of a stream's tile at ``iteration`` of the section."""
         stride = array.over_stride
         at = self._frame[f"at {stride}"]
-        clamped = self._memory.meaning.ragged
+        clamped = self._past_ends
         shared = self._shares_codes(array)
         if iteration == 0 and not clamped and not shared:
             return at

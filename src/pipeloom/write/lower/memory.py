@@ -234,7 +234,7 @@ class Memory:
                 # The base is past so much of the first row, and of what ends with the last one.
                 code("s_mul_i32", scratch, frame[f"origin {dim}"], self.operand(array.stride(axis)))
                 code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
-                if self.meaning.ragged and array.over in array.dims:
+                if self.placing.past_ends(self.meaning) and array.over in array.dims:
                     # An array without an element ends before any block but the first.
                     code("s_max_i32", buffer.part(2), buffer.part(2), 0)
         if self.placing.ragged and array.over in array.dims[1:] and not array.is_output:
@@ -244,7 +244,7 @@ class Memory:
             start = frame["slice start"]
             code("s_mul_i32", scratch, *self.counted(code, start, array.over_stride))
             code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
-        if self.meaning.ragged and len(array.dims) > 1 and array.dims[-1] == array.over:
+        if self.placing.past_ends(self.meaning) and array.dims[1:][-1:] == (array.over,):
             # Rows without an element may still have a leading dimension, and nothing behind it.
             code("s_cmp_lg_u32", frame[f"size {array.over}"], 0)
             code("s_cselect_b32", buffer.part(2), buffer.part(2), 0)

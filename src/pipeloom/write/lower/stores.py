@@ -82,7 +82,8 @@ class _Store:
             )
         self.iterates = self.array.node.region is Region.LOOP and self.array.over in self.array.dims
         meaning = context.program.meaning
-        self.ends = meaning.ragged and not ends_with_block(meaning, self.array.node)
+        past = context.memory.placing.past_ends(meaning)
+        self.ends = past and not ends_with_block(meaning, self.array.node)
         """Whether what lies past the end of the loop's dimension is not behind the descriptor."""
         if self.iterates:
             context.clock.follow(self.array)
