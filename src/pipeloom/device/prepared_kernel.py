@@ -87,6 +87,12 @@ class _Ready:
         self.pointers = tuple((one.offset // 8, one.array, one.more) for one in step.pointers)
         self.arguments = (*step.grid, *step.block, step.dynamic_lds)
 
+    def fill(self, addresses: Mapping[str, int], between: int) -> None:
+        """Write the addresses: of arrays by name, and of the workspace."""
+        words = self.words
+        for at, name, more in self.pointers:
+            words[at] = (between if name is None else addresses[name]) + more
+
 
 class PreparedKernel:
     """A kernel, or those of one product, on one device.
@@ -135,31 +141,14 @@ class PreparedKernel:
             **given: Arrays and numbers by the names of the record.
         """
         key, addresses, queue = self._key(given, stream)
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plan(key, given)
-        plan, ready = found
+        plan, ready = self._plans.get(key) or self._plan(key, given)
         between = 0
         if plan.workspace_bytes:
             between = self._between(plan.workspace_bytes, queue, workspace)
-        hip = self.hip
-        before = _current(hip)
-        if before != self.device:
-            hip.call("hipSetDevice", self.device)
-        try:
-            launch, on = hip.library.hipModuleLaunchKernel, queue or None
-            with self._lock:  # buffers are written, then read by HIP before the call returns
-                for one in ready:
-                    words = one.words
-                    for at, name, more in one.pointers:
-                        words[at] = (between if name is None else addresses[name]) + more
-                    hip.launched.append((self.device, one.name))
-                    code = launch(one.function, *one.arguments, on, None, one.extra)
-                    if code:
-                        hip.fail("hipModuleLaunchKernel", code)
-        finally:
-            if before != self.device:
-                hip.library.hipSetDevice(before)
+        with self._lock:  # buffers are written, then read by HIP before the call returns
+            for one in ready:
+                one.fill(addresses, between)
+            self._launch(ready, queue)
 
     def bind(
         self, *, stream: Any = None, workspace: Any = None, **given: Any
@@ -176,28 +165,30 @@ class PreparedKernel:
         between = self._between(plan.workspace_bytes, queue, workspace)
         ready = self._ready(plan)
         for one in ready:
-            for at, name, more in one.pointers:
-                one.words[at] = (between if name is None else addresses[name]) + more
-        hip, device, on = self.hip, self.device, queue or None
-        launch = hip.library.hipModuleLaunchKernel
+            one.fill(addresses, between)
         keep = (given, workspace)
 
         def again() -> None:
-            before = _current(hip)
-            if before != device:
-                hip.call("hipSetDevice", device)
-            try:
-                for one in ready:
-                    hip.launched.append((device, one.name))
-                    code = launch(one.function, *one.arguments, on, None, one.extra)
-                    if code:
-                        hip.fail("hipModuleLaunchKernel", code)
-            finally:
-                if before != device:
-                    hip.library.hipSetDevice(before)
+            self._launch(ready, queue)
             assert keep
 
         return again
+
+    def _launch(self, ready: tuple[_Ready, ...], queue: int) -> None:
+        hip, device, on = self.hip, self.device, queue or None
+        launch = hip.library.hipModuleLaunchKernel
+        before = _current(hip)
+        if before != device:
+            hip.call("hipSetDevice", device)
+        try:
+            for one in ready:
+                hip.launched.append((device, one.name))
+                code = launch(one.function, *one.arguments, on, None, one.extra)
+                if code:
+                    hip.fail("hipModuleLaunchKernel", code)
+        finally:
+            if before != device:
+                hip.library.hipSetDevice(before)
 
     def workspace_bytes(self, **given: Any) -> int:
         """What a call with such arrays needs between its kernels.
