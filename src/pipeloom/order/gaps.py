@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class Gaps:
@@ -30,6 +31,57 @@ class Gaps:
             shared = self.port[here] * 2 + (others if self.apart else 0)
             total += (shared + self.used[here]) * (cost // span)
         return total, gap
+
+    def has_room(self, gap: int, cost: int, span: int, room: int) -> bool:
+        """Whether nothing is there, or no more than ``room`` with what is added."""
+        held = max(self.used[g % self.count] for g in range(gap, gap + span))
+        return held == 0 or held + cost // span <= room
+
+    @property
+    def uneven(self) -> int:
+        """Larger where some gaps hold much and others little."""
+        return sum(used * used for used in self.used)
+
+
+class WideWork(NamedTuple):
+    """Work that takes several gaps: where it stands, and may stand."""
+
+    at: int
+    low: int
+    high: int
+    cost: int
+    port: int
+    span: int
+
+
+def evenly(work: Sequence[WideWork], gaps: Gaps) -> list[int]:
+    """Where each of ``work`` begins if all are as far apart as they can be, in the order of their
+    limits; where they stand, if that is no better. Moving one by one does not find it."""
+    if any(one.low > one.high for one in work):
+        return [one.at for one in work]
+    order = sorted(range(len(work)), key=lambda n: work[n][1:3])
+    starts = [[one.at for one in work]]
+    first = min((one.low for one in work), default=0)
+    for shift in range(-(-gaps.count // max(len(work), 1)) if len(work) > 1 else 0):
+        wanted = {n: first + shift + k * gaps.count // len(work) for k, n in enumerate(order)}
+        found = [min(max(wanted[n], one.low), one.high) for n, one in enumerate(work)]
+        starts.append(found)
+
+    def moved(here: Sequence[int], sign: int) -> None:
+        for at, one in zip(here, work, strict=True):
+            gaps.add(at, sign * one.cost, port=sign * one.port, span=one.span)
+
+    weights = []
+    for found in starts:
+        moved(starts[0], -1)
+        moved(found, 1)
+        weights.append(gaps.uneven)
+        moved(found, -1)
+        moved(starts[0], 1)
+    best = starts[weights.index(min(weights))]
+    moved(starts[0], -1)
+    moved(best, 1)
+    return best
 
 
 def least_cut(start: int, count: int, spans: Sequence[tuple[int, int]]) -> int:

@@ -25,24 +25,22 @@ from math import ceil
 from pipeloom.errors import OrderError
 from pipeloom.order.cells import Cells, cut_to_cells
 from pipeloom.order.dependences import Dependence, dependences, reached, touches_meet
-from pipeloom.order.gaps import Gaps, least_cut
+from pipeloom.order.gaps import Gaps, WideWork, evenly, least_cut
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.problem_builder import ProblemBuilder
 from pipeloom.order.slots import Slots
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.unit_times import MEMORY
-from pipeloom.order.vector_tasks import is_vector, made_operands, operand_sources
+from pipeloom.order.vector_tasks import is_slow, is_vector, made_operands, operand_sources
 from pipeloom.order.weave import AHEAD, TICKS, Weaver, Woven
 from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
 MOST_LAG = 3
-"""Iterations by which a product may follow the one before it. Each costs a copy of what lies
-between; they are tried from the fewest on, so this ends the search for loops that fit nowhere."""
+"""Iterations by which a product may follow the one before it. The fewest are tried first."""
 PASSES = 24
-"""Over all vector ops, in which each may move to a gap that holds less. It ends earlier if none
-does."""
+"""Over all vector ops, in which each may move to a gap that holds less; fewer if none does."""
 
 
 def interleave(lowered: Lowered, pattern: Pattern) -> Woven:
@@ -226,8 +224,7 @@ class _Interleaver(Weaver):
         return ceil((latency + self.pattern.lead) / self.pitch)
 
     def _keep_free(self, gaps: Gaps) -> None:
-        """Room for the end of the loop; and little work where waves meet: who comes last to a
-        barrier computes alone."""
+        """Room for the end of the loop; little where waves meet: who comes last computes alone."""
         for number in range(self.pattern.barriers):
             gap = self._first_read() + number * self.count // self.pattern.barriers
             for before, cycles in enumerate(self.pattern.quiet):
@@ -251,7 +248,7 @@ class _Interleaver(Weaver):
                 gap
                 + self._span(link.first)
                 - 1
-                + (1 if self.machine.matrix(two) or (self._is_slow(one) and link.waits) else 0)
+                + (1 if self.machine.matrix(two) or (is_slow(one) and link.waits) else 0)
             )
         if self.machine.matrix(one) and link.waits and is_vector(two):
             return gap + 1 + ceil(self.machine.matrix(one) / self.pitch)
@@ -270,11 +267,9 @@ class _Interleaver(Weaver):
         order = self._in_order()
         limit = self._limits(order)
         for n in order:
-            cost, span = self.machine.issued(self.mine[n]), self._span(n)
-            low = self._earliest(n)
-            high = min(limit[n], low + self.count - 1)
-            able = range(low, high + 1)
-            room = [g for g in able if self._has_room(gaps, g, cost, span)]
+            (cost, port, span), low = self._cost(n), self._earliest(n)
+            able = range(low, min(limit[n], low + self.count - 1) + 1)
+            room = [g for g in able if gaps.has_room(g, cost, span, self.pattern.room)]
             if not room and self._made and able:  # no later product would have more
                 room = [min(able, key=lambda g: gaps.weight(g, cost, span))]
             if not room:
@@ -283,20 +278,34 @@ class _Interleaver(Weaver):
                     hint="more room between products, or a later product",
                 )
             self.gap[n] = room[0]
-            gaps.add(room[0], cost, port=self.machine.cost(self.mine[n]).vector, span=span)
+            gaps.add(room[0], cost, port=port, span=span)
         for _ in range(PASSES):
-            moved = sum(self._moved(n, gaps) for n in (*order, *reversed(order)))
-            if not moved:
+            if not sum(self._moved(n, gaps) for n in (*order, *reversed(order))):
                 break
+        self._part(order, gaps)
         for n in order:
-            if not self._earliest(n) <= self.gap[n] <= self._latest(n):
+            if not self._fits(n):
                 raise OrderError(
                     f"{self.mine[n].label} has no place in its iteration", hint="a later product"
                 )
 
-    def _has_room(self, gaps: Gaps, gap: int, cost: int, span: int) -> bool:
-        held = max(gaps.used[g % self.count] for g in range(gap, gap + span))
-        return held == 0 or held + cost // span <= self.pattern.room
+    def _part(self, order: Sequence[int], gaps: Gaps) -> None:
+        """What makes operands as far apart as can be, where nothing else has to give way."""
+        wide = [n for n in order if self._span(n) > 1]
+        stood = {n: self.gap.pop(n) for n in wide}
+        limits = ((self._earliest(n), self._latest(n)) for n in wide)
+        work = [WideWork(stood[n], *at, *self._cost(n)) for n, at in zip(wide, limits, strict=True)]
+        self.gap |= dict(zip(wide, evenly(work, gaps), strict=True))
+        if not all(map(self._fits, order)):
+            self.gap |= stood
+
+    def _fits(self, n: int) -> bool:
+        return self._earliest(n) <= self.gap[n] <= self._latest(n)
+
+    def _cost(self, n: int) -> tuple[int, int, int]:
+        """Cycles of a vector op, those of the vector port, and gaps."""
+        task = self.mine[n]
+        return self.machine.issued(task), self.machine.cost(task).vector, self._span(n)
 
     def _span(self, n: int) -> int:
         """The gaps that a vector op takes. Those that make operands are spread by writers, as all
@@ -311,9 +320,7 @@ class _Interleaver(Weaver):
 
     def _moved(self, n: int, gaps: Gaps) -> bool:
         """Move one to the best gap between what it waits for and what waits for it."""
-        cost, now = self.machine.issued(self.mine[n]), self.gap[n]
-        port = self.machine.cost(self.mine[n]).vector
-        span = self._span(n)
+        (cost, port, span), now = self._cost(n), self.gap[n]
         gaps.add(now, -cost, port=-port, span=span)
         low, high = self._earliest(n), self._latest(n)
         places = range(low, min(high, low + self.count - 1) + 1)
@@ -356,10 +363,6 @@ class _Interleaver(Weaver):
                 break
         return limit
 
-    @staticmethod
-    def _is_slow(task: Task) -> bool:
-        return task.unit is Unit.TRANS and task.when is None
-
     # --- all of it --------------------------------------------------------------------------------
 
     def weave(self) -> Woven:
@@ -380,8 +383,8 @@ class _Interleaver(Weaver):
         self._place_reads(gaps)
         self._keep_free(gaps)
         self._place_vectors(gaps)
-        spans = [(self.gap[n], self._span(n)) for n in self._in_order()]
-        self.start = least_cut(self.start, self.count, spans)
+        spans = ((self.gap[n], self._span(n)) for n in self._in_order())
+        self.start = least_cut(self.start, self.count, [*spans])
         own, ends = self._times()
         for group, members in enumerate(self.members):
             for n, i in enumerate(members):
@@ -404,7 +407,7 @@ class _Interleaver(Weaver):
 
         def key(n: int) -> tuple[bool, bool, int, int]:
             task = self.mine[self.leader[n]]
-            return is_vector(task), self._is_slow(task), place.get(n, n), n
+            return is_vector(task), is_slow(task), place.get(n, n), n
 
         for n in sorted(self.gap, key=key):
             task, gap, first = self.mine[n], self.gap[n], self.leader[n]

@@ -41,7 +41,7 @@ ROOMS = (12, 20, 32)
 """Cycles between products, beyond what vector ops take on average: little, or they would not be
 spread."""
 LOADED_COPIES = 3
-"""Of what is loaded from memory to registers, whose latency may be an iteration's."""
+"""Of what products take from memory, without LDS: its latency may be an iteration's."""
 MOST_UNROLL = 6
 MOST_STEPS = 1200
 """Iterations and instructions of a trip, beyond which code grows for little."""
@@ -276,8 +276,10 @@ def register_copies(lowered: Lowered) -> dict[str, int]:
     in_matrix, others = registers_kept(lowered)
     left = min(share - in_matrix, target.direct_vgprs.value) - others - RESERVED_VGPRS
     fragments = [p for p in lowered.places if p.rotates and p.space is Space.REGISTER]
-    filled = {t.place for k in lowered.of(Region.LOOP) if k.unit is Unit.LOAD for t in k.writes}
-    loaded = [p for p in fragments if p.name in filled]
+    tasks = lowered.of(Region.LOOP)
+    taken = {touch.place for task in tasks if task.unit is Unit.MATRIX for touch in task.reads}
+    filled = {touch.place for task in tasks if task.unit is Unit.LOAD for touch in task.writes}
+    loaded = [p for p in fragments if p.name in filled & taken]
     fragments = [p for p in fragments if p not in loaded]
     one, each = (sum(p.registers for p in places) for places in (fragments, loaded))
     ahead = max(1, min(LOADED_COPIES, (left - one) // each)) if each else 0

@@ -42,3 +42,8 @@ def operand_sources(tasks: Sequence[Task], made: Set[str]) -> set[str]:
 def is_skipped(task: Task) -> bool:
     """Whether it is jumped over as a rule, so that it stays whole."""
     return task.when is not None or task.unit is Unit.SCALAR
+
+
+def is_slow(task: Task) -> bool:
+    """Whether its results come late, and are not jumped over."""
+    return task.unit is Unit.TRANS and task.when is None

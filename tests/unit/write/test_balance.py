@@ -30,13 +30,17 @@ def between(lines: list[Line]) -> list[list[str]]:
     return found
 
 
+WAVES = 8
+"""Two on each SIMD."""
+
+
 def test_exponentials_of_one_gap_go_to_all() -> None:
     code = Code()
     for number in range(4):
         mfma(code, 8 + 4 * number)
         for one in range(16 if number == 1 else 0):
             code(EXP, vgpr(60 + one), vgpr(40 + one))
-    assert [gap.count("v_exp_f32") for gap in between(balance(code.lines, GFX950))] == [
+    assert [gap.count("v_exp_f32") for gap in between(balance(code.lines, GFX950, WAVES))] == [
         4,
         3,
         3,
@@ -45,13 +49,29 @@ def test_exponentials_of_one_gap_go_to_all() -> None:
     ]
 
 
+def test_a_wave_that_is_alone_has_no_result_and_its_reader_in_one_gap() -> None:
+    """Where another wave computes meanwhile, they may stand together."""
+    code = Code()
+    for number in range(8):
+        mfma(code, 8 + 4 * number)
+        for one in range(20 if number == 1 else 0):
+            code("v_cvt_f32_i32", vgpr(60 + one), vgpr(40 + one % 8))
+            code("v_mul_f32", vgpr(60 + one), vgpr(60 + one), vgpr(39))
+
+    def together(waves: int) -> int:
+        gaps = between(balance(code.lines, GFX950, waves))
+        return sum(min(gap.count("v_cvt_f32_i32"), gap.count("v_mul_f32")) for gap in gaps)
+
+    assert together(GFX950.simds.value) < together(2 * GFX950.simds.value)
+
+
 def test_loops_without_vector_work_stay() -> None:
     code = Code()
     for number in range(8):
         mfma(code, 8 + 4 * number)
         code("s_add_i32", sgpr(number), sgpr(number), 1)
         code("s_mul_i32", sgpr(number), sgpr(number), 3)
-    assert balance(code.lines, GFX950) == code.lines
+    assert balance(code.lines, GFX950, WAVES) == code.lines
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -60,7 +80,7 @@ def test_same_values_whatever_moved(seed: int) -> None:
     rng = Random(seed)
     code = Code()
     _random_body(code, rng)
-    moved = balance(code.lines, GFX950)
+    moved = balance(code.lines, GFX950, WAVES >> seed % 2)
     for taken in (False, True):
         assert _meaning(moved, taken) == _meaning(code.lines, taken)
     assert moved != code.lines

@@ -17,12 +17,14 @@ what was proved of those holds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipeloom.machine.mnemonics import Pipe, is_transcendental, traits_of
 from pipeloom.machine.target import Target
 from pipeloom.write.isa import SCC, Bank, Comment, Instruction, Label, Line, Register, ServedStep
+from pipeloom.write.lower.hoist import hoist_scalars
 
 PASSES = 40
 """Over all instructions, in which each may move to where there is less to do."""
@@ -30,6 +32,8 @@ BEHIND_MATRIX = 3
 """Matrix instructions from one to the vector instruction that reads its result."""
 MEETING = 24
 """Cycles that a barrier takes from what stands with it: waves wait for each other."""
+SHARED = 2
+"""By how much the vector port counts more than issue, where waves share it."""
 HALF = 0.25
 """Of the vector instructions between two matrix instructions: done, the wave steps ahead."""
 LEAST = 16
@@ -68,14 +72,23 @@ class _Item:
         return self.first.opcode.name == name
 
 
-def balance(lines: Sequence[Line], target: Target) -> list[Line]:
-    """A loop's body with its vector instructions spread; as it is, where there are few of them."""
+def arranged(lines: Sequence[Line], target: Target, waves: int) -> list[Line]:
+    """A loop's body, its scalar instructions moved up and then all balanced."""
+    return balance(hoist_scalars(lines, target), target, waves)
+
+
+def balance(lines: Sequence[Line], target: Target, waves: int) -> list[Line]:
+    """A loop's body with its vector instructions spread; as it is, where there are few of them.
+
+    Of few ``waves`` each is alone on its SIMD: no other asks for its vector port, nor computes
+    while it waits for a result of its own.
+    """
     items = _items(lines, target)
     vector = sum(item.moves and item.is_a(Pipe.VALU) for item in items)
     if vector < LEAST or not items[-1].gap:
         return list(lines)
     _depend(items)
-    _spread(items)
+    _spread(items, target.issue_cycles.value if waves <= target.simds.value else 0)
     return list(_written(items, target))
 
 
@@ -201,23 +214,28 @@ def _brings(item: _Item) -> bool:
 # --- where they go --------------------------------------------------------------------------------
 
 
-def _spread(items: Sequence[_Item]) -> None:
-    """Move one at a time, until none finds a better gap."""
+def _spread(items: Sequence[_Item], stall: int) -> None:
+    """Move one at a time, until none finds a better gap; ``stall``, of a wave that is alone, is
+    what a result costs that is needed in the same gap."""
+    shared = 0 if stall else SHARED
     moving = [n for n, item in enumerate(items) if item.moves]
     gaps = items[-1].gap + 1
     held = [0] * gaps
     for item in items:
-        held[item.gap] += 2 * item.port + item.issue
+        held[item.gap] += shared * item.port + item.issue
     for _ in range(PASSES):
         moved = 0
         for n in (*moving, *reversed(moving)):
             item = items[n]
-            cost = 2 * item.port + item.issue
+            cost = shared * item.port + item.issue
+            beside = (items[m] for m in (*item.before, *item.after))
+            near = Counter(other.gap for other in beside if other.moves and stall)
             low = max((items[m].gap + apart for m, apart in item.before.items()), default=0)
             high = min((items[m].gap - apart for m, apart in item.after.items()), default=gaps - 1)
             held[item.gap] -= cost
-            best = min(range(low, high + 1), key=lambda g: (held[g], abs(g - item.gap)))
-            if held[best] < held[item.gap]:
+            weights = {g: held[g] + stall * near[g] for g in range(low, high + 1)}
+            best = min(weights, key=lambda g: (weights[g], abs(g - item.gap)))
+            if weights[best] < weights[item.gap]:
                 item.gap = best
                 moved += 1
             held[item.gap] += cost

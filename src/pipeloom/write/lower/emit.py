@@ -48,7 +48,7 @@ from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.isa import Bank, ServedStep, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch, problem_axis
-from pipeloom.write.lower.balance import balance
+from pipeloom.write.lower.balance import arranged
 from pipeloom.write.lower.block_place import WorkgroupPlace
 from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.columns import dealt_dimensions
@@ -57,7 +57,6 @@ from pipeloom.write.lower.copies import plan_copy
 from pipeloom.write.lower.elementwise import plan_elementwise
 from pipeloom.write.lower.entry_counts import check_counts
 from pipeloom.write.lower.frame import Frame, Write
-from pipeloom.write.lower.hoist import hoist_scalars
 from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
@@ -382,7 +381,7 @@ class _Emission:
         self._steps(code, group, at, section)
         self.clock.advance(code, section)
         code("s_cmp_lt_i32", 0, left)
-        code.lines[start:] = balance(hoist_scalars(code.lines[start:], self.target), self.target)
+        code.lines[start:] = arranged(code.lines[start:], self.target, self.program.waves)
         code("s_cbranch_scc1", loop)
         code.label(after)
         if clocks:
