@@ -20,7 +20,9 @@ from pipeloom.order.in_order import in_order
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 Sizes = Mapping[str, int]
-NEAR = {"f32": 2.0**-14, "bf16": 2.0**-7, "fp16": 2.0**-9, "fp8": 2.0**-3, "i8": 0.0, "i32": 0.0}
+NEAR = {"f32": 2.0**-14, "bf16": 2.0**-7, "fp16": 2.0**-9, "fp8": 2.0**-3} | dict.fromkeys(
+    ("i8", "u8", "i32"), 0.0
+)
 """Of the largest result: half a unit of the output's type, and what the way there loses."""
 
 

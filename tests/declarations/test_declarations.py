@@ -13,6 +13,8 @@ from tests.declarations import (
     condition_cases,
     elementwise_cases,
     epilogue_cases,
+    function_cases,
+    length_cases,
     product_cases,
     refused_cases,
     row_cases,
@@ -27,6 +29,8 @@ FAMILIES: tuple[ModuleType, ...] = (
     attention_cases,
     carry_cases,
     condition_cases,
+    function_cases,
+    length_cases,
     refused_cases,
 )
 CASES: tuple[Case, ...] = tuple(case for family in FAMILIES for case in family.CASES)

@@ -7,8 +7,9 @@ from math import pi, sqrt
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
+from pipeloom.declare.composed import LOG2_E
 from pipeloom.declare.functions import exp2, maximum, rcp
-from pipeloom.declare.tensor import LOG2_E, Tensor
+from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
 
 

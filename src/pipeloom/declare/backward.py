@@ -10,9 +10,9 @@ and dP are computed in both: seven products where atomic sums would take five.
 
 from __future__ import annotations
 
+from pipeloom.declare.composed import LOG2_E
 from pipeloom.declare.functions import exp2, fma, keep, maximum, within
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import LOG2_E
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 NO_KEY = -1e30

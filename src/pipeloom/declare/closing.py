@@ -2,8 +2,8 @@
 
 What depends on a stream or on a carried value is computed in every iteration if an update or a
 store of every iteration needs it, else once after the loop. What depends on neither is computed
-once: before the loop, or after it where only the end needs it. A value that nothing stored needs
-is refused, for it is a mistake more often than not.
+once: before the loop, or after it where only the end needs it. An array, a scalar or a carried
+value that nothing stored needs is refused, for it is a mistake more often than not.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ def close(
     nodes: Mapping[str, Node],
     updates: Mapping[str, str],
     until: str | None,
-    spare: Collection[str] = (),
     begins: Mapping[str, str] = MappingProxyType({}),
 ) -> Meaning:
     """Close the carries, place every node before, in or after the loop.
 
-    Nothing is dropped but what is ``spare`` or a place in the arrays, where nothing needs it.
+    What is computed for nothing is left out; arrays, scalars and carries are not.
     """
-    nodes = _without_spare(nodes, {*updates.values(), *begins.values()}, spare)
+    nodes = _used(nodes, {*updates.values(), *begins.values()})
     stale = [n.name for n in nodes.values() if n.kind is NodeKind.CARRY and n.name not in updates]
     if stale:
         raise GraphError(
@@ -77,20 +76,19 @@ def close(
     return Meaning(name, over, tuple(_late(placed)), until)
 
 
-def _without_spare(
-    nodes: Mapping[str, Node], needed: Collection[str], spare: Collection[str]
-) -> dict[str, Node]:
-    """Without conditions that a mask stands for, and places that only those asked for."""
-    placed: set[str] = set(spare)
-    for node in nodes.values():
-        from_places = node.kind is NodeKind.OP and placed.issuperset(node.operands)
-        if node.kind.is_place or node.kind is NodeKind.CONSTANT or from_places:
-            placed.add(node.name)
+def _used(nodes: Mapping[str, Node], needed: Collection[str]) -> dict[str, Node]:
+    """Without places, numbers and results that nothing needs."""
+    computed = (NodeKind.OP, NodeKind.CONSTANT)
     kept = dict(nodes)
-    for name in reversed(list(nodes)):
-        used = any(name in node.operands for node in kept.values()) or name in needed
-        if name in placed and not used:
+    users = dict.fromkeys(nodes, 0) | dict.fromkeys(needed, 1)
+    for node in nodes.values():
+        for name in node.operands:
+            users[name] += 1
+    for name, node in reversed(list(nodes.items())):
+        if not users[name] and (node.kind.is_place or node.kind in computed):
             del kept[name]
+            for operand in node.operands:
+                users[operand] -= 1
     return kept
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeloom.declare.composed import LN2, LOG2_E
 from pipeloom.declare.functions import exp2, keep, maximum, rcp
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.online_softmax import LOWEST, TINY, attend
-from pipeloom.declare.tensor import LN2, LOG2_E, Tensor
+from pipeloom.declare.tensor import Tensor
 from pipeloom.machine.dtypes import BF16, F32, DType
 from pipeloom.program.address_maps import Sum
 from pipeloom.program.index_forms import Digit, digit

@@ -1,14 +1,11 @@
-"""Functions of values: what a declaration calls, op by op or composed of ops.
-
-Those to base e are composed of those to base 2, which the hardware has: ``exp(x)`` is
-``exp2(x * log2(e))``, two instructions, of which the first is shared where ``x`` was scaled anyway.
-"""
+"""Functions of values: what a declaration calls, op by op or composed of ops (``composed``)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeloom.declare.tensor import LN2, LOG2_E, Tensor
+from pipeloom.declare import composed
+from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -81,7 +78,17 @@ def exp(x: Tensor) -> Tensor:
         x: Any value.
     """
     loop_of("exp", "x", x)
-    return exp2(x * LOG2_E)
+    return composed.exp(x)
+
+
+def expm1(x: Tensor) -> Tensor:
+    """exp(x) - 1, which near 0 loses no digits.
+
+    Args:
+        x: Any value.
+    """
+    loop_of("expm1", "x", x)
+    return composed.expm1(x)
 
 
 def log(x: Tensor) -> Tensor:
@@ -90,7 +97,18 @@ def log(x: Tensor) -> Tensor:
     Args:
         x: Positive numbers.
     """
-    return log2(x) * LN2
+    loop_of("log", "x", x)
+    return composed.log(x)
+
+
+def log1p(x: Tensor) -> Tensor:
+    """log(1 + x), which near 0 loses no digits.
+
+    Args:
+        x: Numbers above -1.
+    """
+    loop_of("log1p", "x", x)
+    return composed.log1p(x)
 
 
 def sqrt(x: Tensor) -> Tensor:
@@ -109,7 +127,7 @@ def sigmoid(x: Tensor) -> Tensor:
         x: Any value.
     """
     loop_of("sigmoid", "x", x)
-    return rcp(exp2(x * -LOG2_E) + 1.0)
+    return composed.sigmoid(x)
 
 
 def tanh(x: Tensor) -> Tensor:
@@ -119,7 +137,35 @@ def tanh(x: Tensor) -> Tensor:
         x: Any value.
     """
     loop_of("tanh", "x", x)
-    return 1.0 - 2.0 * rcp(exp2(x * (2 * LOG2_E)) + 1.0)
+    return composed.tanh(x)
+
+
+def erf(x: Tensor) -> Tensor:
+    """The error function of each element, within 2^-20 of the true one: for GELU.
+
+    Args:
+        x: Any value.
+    """
+    loop_of("erf", "x", x)
+    return composed.erf(x)
+
+
+def sin(x: Tensor) -> Tensor:
+    """The sine of each element, of an angle that is rounded to 2^-22 of itself.
+
+    Args:
+        x: Any finite value, in radians.
+    """
+    return loop_of("sin", "x", x).apply("sin", x)
+
+
+def cos(x: Tensor) -> Tensor:
+    """The cosine of each element, of an angle that is rounded to 2^-22 of itself.
+
+    Args:
+        x: Any finite value, in radians.
+    """
+    return loop_of("cos", "x", x).apply("cos", x)
 
 
 def clamp(x: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
@@ -130,7 +176,64 @@ def clamp(x: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
         low: The least, a value or a number.
         high: The most, a value or a number.
     """
-    return minimum(maximum(x, low), high)
+    loop_of("clamp", "x", x)
+    return composed.clamp(x, low, high)
+
+
+def abs(x: Tensor) -> Tensor:
+    """Each element without its sign.
+
+    Args:
+        x: Any value.
+    """
+    loop_of("abs", "x", x)
+    return x.__abs__()
+
+
+def sign(x: Tensor) -> Tensor:
+    """1 of what is above 0, -1 of what is below, and 0 of 0.
+
+    Args:
+        x: Any value.
+    """
+    loop_of("sign", "x", x)
+    return composed.sign(x)
+
+
+def round(x: Tensor) -> Tensor:
+    """The nearest whole number, of two the even one.
+
+    Args:
+        x: Any value.
+    """
+    return loop_of("round", "x", x).apply("round", x)
+
+
+def floor(x: Tensor) -> Tensor:
+    """The next whole number that is not above.
+
+    Args:
+        x: Any value.
+    """
+    return loop_of("floor", "x", x).apply("floor", x)
+
+
+def ceil(x: Tensor) -> Tensor:
+    """The next whole number that is not below.
+
+    Args:
+        x: Any value.
+    """
+    return loop_of("ceil", "x", x).apply("ceil", x)
+
+
+def trunc(x: Tensor) -> Tensor:
+    """The next whole number towards 0.
+
+    Args:
+        x: Any value.
+    """
+    return loop_of("trunc", "x", x).apply("trunc", x)
 
 
 def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:

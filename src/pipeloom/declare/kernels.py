@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeloom.declare.backward import attention_backward_keys as attention_backward_keys
 from pipeloom.declare.backward import attention_backward_queries as attention_backward_queries
 from pipeloom.declare.backward import attention_backward_rows as attention_backward_rows
+from pipeloom.declare.composed import LN2
 from pipeloom.declare.convolutions import conv2d as conv2d
 from pipeloom.declare.convolutions import conv3d as conv3d
 from pipeloom.declare.decoding import decode_attention as decode_attention
@@ -26,7 +27,7 @@ from pipeloom.declare.rows import layer_norm as layer_norm
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
 from pipeloom.declare.rows import top2_gate as top2_gate
-from pipeloom.declare.tensor import LN2, Tensor
+from pipeloom.declare.tensor import Tensor
 from pipeloom.declare.weights import gemm_norm as gemm_norm
 from pipeloom.declare.weights import gemm_weights as gemm_weights
 from pipeloom.machine.dtypes import BF16, F32, DType

@@ -32,7 +32,7 @@ from pipeloom.declare.tensor import Tensor
 from pipeloom.declare.values import number_of, tile_of
 from pipeloom.declare.written_masks import recognised
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
+from pipeloom.machine.dtypes import BOOL, F32, U8, DType, dtype_for
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
 from pipeloom.program.meaning import Meaning
@@ -66,7 +66,8 @@ class Loop(DeclaredArrays, CarriedValues):
 
         Args:
             name: The array's name.
-            dtype: Its element type, or the type's name.
+            dtype: Its element type, or the type's name; truth values are bytes, of which 0 is
+                false.
             **dims: The tile that one iteration takes: sizes by dimension, ``over`` among them.
         """
         if self.over not in dims:
@@ -82,7 +83,8 @@ class Loop(DeclaredArrays, CarriedValues):
 
         Args:
             name: The array's name.
-            dtype: Its element type, or the type's name.
+            dtype: Its element type, or the type's name; truth values are bytes, of which 0 is
+                false.
             **dims: The tile that a workgroup takes: sizes by dimension.
         """
         return self._input(NodeKind.RESIDENT, name, dtype, dims)
@@ -246,7 +248,10 @@ class Loop(DeclaredArrays, CarriedValues):
         self, kind: NodeKind, name: str, dtype: DType | str, dims: Mapping[str, int]
     ) -> Tensor:
         tile = tile_of(name, dtype, dims)
-        return Tensor(self, self._add(Node(name=name, kind=kind, type=tile)))
+        truths = tile.dtype.is_bool
+        node = Node(name=name, kind=kind, type=replace(tile, dtype=U8) if truths else tile)
+        found = Tensor(self, self._add(node))
+        return found > 0.0 if truths else found
 
     # --- values computed --------------------------------------------------------------------------
 
@@ -316,8 +321,11 @@ class Loop(DeclaredArrays, CarriedValues):
         Args:
             name: The output array's name.
             value: What is stored.
-            dtype: The array's element type; the value's own unless given.
+            dtype: The array's element type; the value's own unless given, and bytes (u8) for truth
+                values.
         """
+        truths = self.type_of(self._operand(value)).dtype.is_bool
+        dtype = U8 if truths and (dtype is None or dtype_for(dtype).is_bool) else dtype
         if dtype is not None and dtype_for(dtype) != self.type_of(self._operand(value)).dtype:
             value = self.apply("convert", value, dtype=dtype)
         stored = self._operand(value)
@@ -328,6 +336,11 @@ class Loop(DeclaredArrays, CarriedValues):
                 hint="give it a dimension, of size 1 if need be",
                 field=name,
             )
+        known = self._nodes.get(name)
+        if known is not None and known.kind in (NodeKind.CARRY, NodeKind.OP):
+            # Launches pass arrays by name; a value that is none goes by another as well.
+            other = self.rename(name, self._fresh(f"{name} carried"))
+            stored = other if stored == name else stored
         self._add(Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(stored,)))
         return value
 
@@ -364,7 +377,6 @@ class Loop(DeclaredArrays, CarriedValues):
             self._nodes,
             self._updates,
             self.until,
-            self._spare,
             self._begins,
         )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pipeloom.declare.composed import LN2
 from pipeloom.declare.functions import exp2, fma, log2, maximum, rcp
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import LN2, Tensor
+from pipeloom.declare.tensor import Tensor
 from pipeloom.machine.dtypes import F32, DType
 
 LOWEST = -1e30

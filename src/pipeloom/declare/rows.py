@@ -6,9 +6,9 @@ them. Columns are any number: what lies past the end of a row is masked. So are 
 
 from __future__ import annotations
 
+from pipeloom.declare.composed import LOG2_E
 from pipeloom.declare.functions import exp, exp2, keep, log, rcp, rsqrt, sigmoid, where, within
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import LOG2_E
 from pipeloom.machine.dtypes import BF16, F32, I32, DType
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from math import inf, log, log2
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf, log2
 from numbers import Integral, Real
-from operator import and_, invert, or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from pipeloom.declare import numpy_names
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import BOOL, DType
+from pipeloom.machine.dtypes import BOOL, I32, DType
 from pipeloom.program.tiles import TileType
 
 if TYPE_CHECKING:
@@ -32,12 +30,17 @@ class Tensor:
         carry: The carried value whose current state it is; None for any other.
     """
 
-    __slots__ = ("_key", "_loop", "carry")
+    __slots__ = ("_carry", "_key", "_loop")
 
     def __init__(self, loop: Loop, name: str, carry: str | None = None) -> None:
         self._loop = loop
         self._key = loop.key_of(name)
-        self.carry = carry
+        self._carry = None if carry is None else loop.key_of(carry)
+
+    @property
+    def carry(self) -> str | None:
+        """The carried value whose current state it is; None for any other."""
+        return None if self._carry is None else self._loop.name_of(self._carry)
 
     @property
     def name(self) -> str:
@@ -76,36 +79,36 @@ class Tensor:
         return self._loop.apply("convert", self, dtype=dtype)
 
     def sum(self, *dims: str) -> Tensor:
-        """Summed over dimensions.
+        """Summed over dimensions; over all of them by default.
 
         Args:
             *dims: The dimensions to sum over.
         """
-        return self._loop.apply("sum", self, over=dims)
+        return self._loop.apply("sum", self, over=dims or self.type.dims)
 
     def sum_squares(self, *dims: str) -> Tensor:
-        """The squares, summed over dimensions.
+        """The squares, summed over dimensions; over all of them by default.
 
         Args:
             *dims: The dimensions to sum over.
         """
-        return self._loop.apply("sum_squares", self, over=dims)
+        return self._loop.apply("sum_squares", self, over=dims or self.type.dims)
 
     def max(self, *dims: str) -> Tensor:
-        """The largest along dimensions.
+        """The largest along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
         """
-        return self._loop.apply("amax", self, over=dims)
+        return self._loop.apply("amax", self, over=dims or self.type.dims)
 
     def min(self, *dims: str) -> Tensor:
-        """The smallest along dimensions.
+        """The smallest along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
         """
-        return self._loop.apply("amin", self, over=dims)
+        return self._loop.apply("amin", self, over=dims or self.type.dims)
 
     def any(self, *dims: str) -> Tensor:
         """Whether any is true along dimensions; along all of them by default.
@@ -129,7 +132,28 @@ class Tensor:
         Args:
             *dims: The dimensions that disappear; the loop's own is none of them.
         """
-        return self._loop.mean(self, dims)
+        return self._loop.mean(self, dims or self.type.dims)
+
+    def argmax(self, dim: str) -> Tensor:
+        """Where the largest element stands along a dimension, the first of equal ones.
+
+        Args:
+            dim: The dimension that disappears.
+        """
+        return self._first(dim, self.max(dim))
+
+    def argmin(self, dim: str) -> Tensor:
+        """Where the smallest element stands along a dimension, the first of equal ones.
+
+        Args:
+            dim: The dimension that disappears.
+        """
+        return self._first(dim, self.min(dim))
+
+    def _first(self, dim: str, value: Tensor) -> Tensor:
+        """The first place of an element that has this value."""
+        place = self._loop.index(dim, self.type.sizes[dim])
+        return self._loop.apply("select", self == value, place, LARGEST_INDEX).min(dim).to(I32)
 
     def becomes(self, value: Tensor | float) -> Tensor:
         """State the next value of a carried one; returns that.
@@ -212,26 +236,48 @@ class Tensor:
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
         return self._loop.apply("eq", self == other, 0.0)
 
-    def __and__(self, other: Tensor) -> Tensor:
-        return self._loop.apply("mul", self._truth("&"), _truth("&", other), dtype=BOOL)
+    def __and__(self, other: Tensor | int) -> Tensor:
+        if _whole(self):
+            return self._bits("bit_and", "&", other)
+        return self._loop.apply("mul", _truth("&", self), _truth("&", other), dtype=BOOL)
 
-    def __or__(self, other: Tensor) -> Tensor:
-        return self._loop.apply("max", self._truth("|"), _truth("|", other), dtype=BOOL)
+    def __or__(self, other: Tensor | int) -> Tensor:
+        if _whole(self):
+            return self._bits("bit_or", "|", other)
+        return self._loop.apply("max", _truth("|", self), _truth("|", other), dtype=BOOL)
 
-    def __xor__(self, other: Tensor) -> Tensor:
-        return self._truth("^") != _truth("^", other)
+    def __xor__(self, other: Tensor | int) -> Tensor:
+        if _whole(self):
+            return self._bits("bit_xor", "^", other)
+        return _truth("^", self) != _truth("^", other)
 
-    def __rand__(self, other: object) -> Tensor:
-        return _truth("&", other) & self
-
-    def __ror__(self, other: object) -> Tensor:
-        return _truth("|", other) | self
-
-    def __rxor__(self, other: object) -> Tensor:
-        return _truth("^", other) ^ self
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> Tensor:
-        return self._loop.apply("eq", self._truth("~"), 0.0)
+        if _whole(self):
+            return self._loop.apply("sub", -1.0, self, dtype=I32)
+        return self._loop.apply("eq", _truth("~", self), 0.0)
+
+    def __lshift__(self, places: int) -> Tensor:
+        return self._loop.apply("mul", self, 2.0 ** self._places("<<", places), dtype=I32)
+
+    def __rshift__(self, places: int) -> Tensor:
+        return self._loop.apply("floor", self * 2.0 ** -self._places(">>", places), dtype=I32)
+
+    def _places(self, sign: str, places: object) -> int:
+        if _whole(self) and isinstance(places, Integral) and 0 <= int(places) < 32:
+            return int(places)
+        raise self._no(
+            f"{sign} {places!r}",
+            "whole numbers are shifted, x.to(pl.I32), by a number from 0 to 31",
+        )
+
+    def _bits(self, op: str, sign: str, other: object) -> Tensor:
+        if isinstance(other, Integral) and not isinstance(other, bool):
+            return self._loop.apply(op, self, int(other), dtype=I32)
+        if isinstance(other, Tensor) and _whole(other):
+            return self._loop.apply(op, self, other, dtype=I32)
+        raise self._no(f"{sign} {other!r}", "bits are those of whole numbers: x.to(pl.I32)")
 
     def __abs__(self) -> Tensor:
         return self._loop.apply("max", self, -self)
@@ -239,13 +285,15 @@ class Tensor:
     def __pow__(self, power: float) -> Tensor:
         if power in ROOTS and not isinstance(power, bool):
             return self._loop.apply(ROOTS[power], self)
-        whole = isinstance(power, Integral) and not isinstance(power, bool)
-        if not whole or not 1 <= abs(int(power)) <= MOST_POWER:
+        whole = isinstance(power, Integral | float) and power == power // 1
+        if isinstance(power, float) and not whole and abs(power) < MOST_POWER and power % 1 == 0.5:
+            root = self ** int(abs(power) - 0.5) * self**0.5
+            return root if power > 0 else 1.0 / root
+        if isinstance(power, bool) or not whole or not 1 <= abs(int(power)) <= MOST_POWER:
             raise ConfigError(
-                f"{self.name} ** {power!r}: a power is a whole number up to {MOST_POWER}, or a "
-                "square root",
-                hint="x ** 0.5 and x ** -0.5 are roots; of positive numbers any other power is "
-                "exp2(log2(x) * p)",
+                f"{self.name} ** {power!r}: a power is a whole number up to {MOST_POWER}, with a "
+                "half or without",
+                hint="of positive numbers any other power is exp2(log2(x) * p)",
                 field="pow",
             )
         if power < 0:
@@ -256,20 +304,19 @@ class Tensor:
         return half * half if power % 2 == 0 else half * half * self
 
     def __rpow__(self, base: object) -> Tensor:
-        raise self._no(f"{base!r} ** x", "exp2(x) is 2 ** x; of another base, exp2(x * log2(base))")
+        if isinstance(base, Real) and 0 < float(base) < inf:
+            return self._loop.apply("exp2", self if base == 2 else self * log2(float(base)))
+        raise self._no(f"{base!r} ** x", "the base is a positive number")
 
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Tensor:
         """NumPy's functions of values: those that the vocabulary has, by its name for them."""
-        op, composed = _UFUNCS.get(function.__name__), _COMPOSED.get(function.__name__)
-        if (op is None and composed is None) or method != "__call__" or options:
-            raise ConfigError(
-                f"NumPy's {function.__name__} is no function of values of a loop",
-                hint=f"there are {', '.join((*_UFUNCS, *_COMPOSED))}",
-                field=function.__name__,
-            )
-        # NumPy hands its own numbers over as arrays without dimensions.
-        numbers = (v.item() if isinstance(v, np.ndarray) and not v.ndim else v for v in given)
-        return composed(*numbers) if composed is not None else self._loop.apply(str(op), *numbers)
+        return numpy_names.ufunc(self._loop, function.__name__, method, given, options)
+
+    def __array_function__(
+        self, function: Any, _types: Any, given: Sequence[Any], options: Mapping[str, Any]
+    ) -> Tensor:
+        """NumPy's other functions: reductions, whose axis is a dimension's name, and choices."""
+        return numpy_names.function(self._loop, function.__name__, given, options)
 
     def _checked(self, sign: str, other: object) -> Tensor | float:
         if isinstance(other, Tensor | Real):
@@ -279,9 +326,6 @@ class Tensor:
             hint="leave it out, or declare what it should be compared with",
             field=self.name,
         )
-
-    def _truth(self, sign: str) -> Tensor:
-        return _truth(sign, self)
 
     def __bool__(self) -> bool:
         raise ConfigError(
@@ -343,49 +387,12 @@ class Tensor:
 MOST_POWER = 16
 ROOTS: Mapping[float, str] = MappingProxyType({0.5: "sqrt", -0.5: "rsqrt"})
 """Ops that are powers."""
-LOG2_E = 1 / log(2)
-"""The logarithm of e to base 2."""
-LN2 = log(2)
-"""The natural logarithm of 2."""
-_UFUNCS = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "negative": "neg",
-    "maximum": "max",
-    "fmax": "max",
-    "minimum": "min",
-    "fmin": "min",
-    "exp2": "exp2",
-    "log2": "log2",
-    "reciprocal": "rcp",
-    "sqrt": "sqrt",
-    "floor": "floor",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "equal": "eq",
-}
-"""Ops by NumPy's name for them."""
-_COMPOSED: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
-    {
-        "exp": lambda x: x._loop.apply("exp2", x * LOG2_E),
-        "log": lambda x: x._loop.apply("log2", x) * LN2,
-        "tanh": lambda x: 1.0 - 2.0 / (x._loop.apply("exp2", x * (2 * LOG2_E)) + 1.0),
-        "absolute": abs,
-        "square": lambda x: x * x,
-        "not_equal": lambda a, b: a != b if isinstance(a, Tensor) else b != a,
-        "bitwise_and": and_,
-        "logical_and": and_,
-        "bitwise_or": or_,
-        "logical_or": or_,
-        "invert": invert,
-        "logical_not": invert,
-    }
-)
-"""Those that are made of several."""
+LARGEST_INDEX = 2.0**24
+"""Above every index, which are whole numbers in f32."""
+
+
+def _whole(value: Tensor) -> bool:
+    return value.type.dtype.is_integer and not value.type.dtype.is_bool
 
 
 def _truth(sign: str, value: object) -> Tensor:
@@ -393,7 +400,7 @@ def _truth(sign: str, value: object) -> Tensor:
         return value
     name = value.name if isinstance(value, Tensor) else repr(value)
     raise ConfigError(
-        f"{sign} takes truth values, and {name} is none",
-        hint="compare it first: (x > 0) & (y > 0)",
+        f"{sign} takes truth values or whole numbers, and {name} is neither",
+        hint="compare it first, (x > 0) & (y > 0), or convert it: x.to(pl.I32) & 15",
         field=name,
     )

@@ -41,7 +41,6 @@ class DeclaredValues:
         self._when: str | None = None
         self._names: list[str] = []
         self._taken: dict[str, str] = {}
-        self._spare: set[str] = set()
         self._begins: dict[str, str] = {}
 
     def type_of(self, name: str) -> TileType:
@@ -75,11 +74,10 @@ class DeclaredValues:
             )
             for key, node in self._nodes.items()
         }
-        self._updates = {c: str(moved(u)) for c, u in self._updates.items()}
+        self._updates = {str(moved(c)): str(moved(u)) for c, u in self._updates.items()}
         self._staged = {str(moved(s)): None for s in self._staged}
-        self._taken = {str(moved(t)): c for t, c in self._taken.items()}
-        self._spare = {str(moved(name)) for name in self._spare}
-        self._begins = {c: str(moved(tile)) for c, tile in self._begins.items()}
+        self._taken = {str(moved(t)): str(moved(c)) for t, c in self._taken.items()}
+        self._begins = {str(moved(c)): str(moved(tile)) for c, tile in self._begins.items()}
         self._when = moved(self._when)
         self._names = [str(moved(name)) for name in self._names]
         return new
@@ -159,14 +157,6 @@ class DeclaredValues:
                 field="operand",
             )
         return self._constant(value)
-
-    def spare(self, name: str) -> None:
-        """Note that a value may be left out if nothing uses it: a mask stands for it.
-
-        Args:
-            name: The value's name.
-        """
-        self._spare.add(name)
 
     def value(self, name: str) -> Tensor:
         """A declared value by its name.

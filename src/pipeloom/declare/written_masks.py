@@ -5,7 +5,7 @@
 
 What a mask by the end leaves of a value is known past it, which is how a loop may have any size,
 and how whole tiles are computed without the mask. A condition that was only written for a mask is
-left out with it.
+left out, as is all that nothing uses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ def recognised(
     if masked is None or found is None:
         return None
     left, rest = found
-    loop.spare(names[0])
     value = loop.value(names[1])
     for condition in rest:
         value = loop.apply("select", loop.value(condition), value, loop.value(names[2]))

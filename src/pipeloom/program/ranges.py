@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import copysign, exp2, floor, inf, isinf, isnan, log2, sqrt
+from math import ceil, copysign, exp2, floor, inf, isinf, isnan, log2, sqrt, trunc
 from types import MappingProxyType
 
 import numpy as np
@@ -269,9 +269,16 @@ def _sqrt(a: Range) -> Range:
     return _near(sqrt(a.low), sqrt(a.high), a.nan)
 
 
-def _floor(a: Range) -> Range:
-    low, high = (x if isinf(x) else float(floor(x)) for x in (a.low, a.high))
-    return Range(low, high, a.nan)
+def _whole(rounded: Callable[[float], int]) -> Callable[[Range], Range]:
+    def of(a: Range) -> Range:
+        low, high = (x if isinf(x) else float(rounded(x)) for x in (a.low, a.high))
+        return Range(low, high, a.nan)
+
+    return of
+
+
+def _wave(a: Range) -> Range:
+    return Range(-1.0, 1.0, a.nan or isinf(a.low) or isinf(a.high))
 
 
 def _exceeds(a: Range, b: Range) -> Range:
@@ -325,7 +332,12 @@ _EACH: Mapping[str, Callable[..., Range]] = MappingProxyType(
         "rcp": _rcp,
         "sqrt": _sqrt,
         "rsqrt": _rsqrt,
-        "floor": _floor,
+        "floor": _whole(floor),
+        "ceil": _whole(ceil),
+        "trunc": _whole(trunc),
+        "round": _whole(round),
+        "sin": _wave,
+        "cos": _wave,
         "gt": _exceeds,
         "ge": _reaches,
         "lt": lambda a, b: _exceeds(b, a),

@@ -272,6 +272,38 @@ def _compare(
     )
 
 
+def _turned(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """As hardware has it: of turns in f32, of which the whole ones do not matter."""
+
+    def of(a: Array) -> Array:
+        turns = a * np.asarray(0.15915494, a.dtype)
+        return function(2 * np.pi * (turns - np.floor(turns)).astype(np.float64)).astype(a.dtype)
+
+    return of
+
+
+def _wave(name: str, function: Callable[[Array], Array]) -> OpDef:
+    """v_sin_f32 takes turns, and wants no more than 256 (CDNA3 ISA, "V_SIN_F32")."""
+    turns = ("v_mul_f32 {t}, 0.15915494, {0}", "v_fract_f32 {t}, {t}")
+    return _near(name, _turned(function), *turns, f"v_{name}_f32 {{d}}, {{t}}")
+
+
+def _bitwise(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
+    """Of whole numbers, which registers hold as f32."""
+    lowering = (
+        "v_cvt_i32_f32 {t}, {0}",
+        "v_cvt_i32_f32 {d}, {1}",
+        f"{mnemonic} {{d}}, {{t}}, {{d}}",
+        "v_cvt_f32_i32 {d}, {d}",
+    )
+
+    def apply(a: Array, b: Array) -> Array:
+        whole = (np.nan_to_num(x).astype(np.int64) for x in (a, b))
+        return np.asarray(function(*whole), np.result_type(a, b))
+
+    return OpDef(name, 2, apply, lowering=lowering, exact=True, commutes=True)
+
+
 def _select(condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition != 0, a, b)
 
@@ -308,6 +340,14 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     ),
     _number("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
     _number("floor", np.floor, "v_floor_f32 {d}, {0}", arity=1),
+    _number("ceil", np.ceil, "v_ceil_f32 {d}, {0}", arity=1),
+    _number("trunc", np.trunc, "v_trunc_f32 {d}, {0}", arity=1),
+    _number("round", np.rint, "v_rndne_f32 {d}, {0}", arity=1),
+    _wave("sin", np.sin),
+    _wave("cos", np.cos),
+    _bitwise("bit_and", np.bitwise_and, "v_and_b32"),
+    _bitwise("bit_or", np.bitwise_or, "v_or_b32"),
+    _bitwise("bit_xor", np.bitwise_xor, "v_xor_b32"),
     _near("exp2", _flushed(np.exp2), "v_exp_f32 {d}, {0}"),
     _near("log2", _flushed(np.log2), "v_log_f32 {d}, {0}"),
     _near("rcp", _flushed(np.reciprocal), "v_rcp_f32 {d}, {0}"),

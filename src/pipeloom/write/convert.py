@@ -17,7 +17,8 @@ from pipeloom.write.isa import VCC, Register
 from pipeloom.write.lower.templates import float_bits
 
 STORED_BITS = {
-    "bf16": 16, "fp16": 16, "f32": 32, "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8, "i8": 8,
+    "bf16": 16, "fp16": 16, "f32": 32, "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8,
+    "i8": 8, "u8": 8,
 }  # fmt: skip
 """Types that f32 becomes."""
 INTEGER_BITS = {"i4": 4, "u4": 4, "i8": 8, "u8": 8}
@@ -63,8 +64,9 @@ def pack(
     """
     work = scratch.work
     low, high = sources[:2]
-    if dtype == "i8":
-        _pack_integers(code, result, sources, work)
+    if dtype in ("i8", "u8"):
+        limits = (-128, 127) if dtype == "i8" else (0, 255)
+        _pack_integers(code, result, sources, work, *limits)
     elif STORED_BITS.get(dtype) == 8:
         _pack_bytes(code, target, dtype, result, sources, work)
     elif dtype == "fp16":
@@ -132,14 +134,14 @@ def whole_number(code: Code, result: Register, source: Register) -> None:
 
 
 def _pack_integers(
-    code: Code, result: Register, sources: Sequence[Register], work: Register
+    code: Code, result: Register, sources: Sequence[Register], work: Register, low: int, high: int
 ) -> None:
-    """Four f32 as signed bytes: rounded, clamped, and joined from the last one on."""
+    """Four f32 as bytes: rounded, clamped, and joined from the last one on."""
     byte, joined = work.part(0), work.part(1)
     for place, source in reversed(list(enumerate(sources))):
         whole_number(code, byte, source)
-        code("v_max_i32", byte, -128, byte)
-        code("v_min_i32", byte, 127, byte)
+        code("v_max_i32", byte, low, byte)
+        code("v_min_i32", byte, high, byte)
         code("v_and_b32", byte, 0xFF, byte)
         last = place == len(sources) - 1
         code("v_lshl_or_b32", joined, 0 if last else joined, 8, byte)

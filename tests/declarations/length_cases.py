@@ -1,0 +1,84 @@
+"""Any length, along the loop and across it, of loops that store as they go and of sums of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pipeloom as pl
+from tests.declarations.cases import listed, right
+
+LENGTHS = tuple({"m": 20, "n": n} for n in (0, 2, 100, 134))
+ODD = tuple({"m": 20, "n": n} for n in (1, 133))
+
+
+@right(lambda X: np.maximum(X, 0), *LENGTHS)
+def elementwise_along_its_rows() -> pl.Loop:
+    loop = pl.Loop("relu", over="n")
+    loop.store("out", pl.maximum(loop.stream("X", pl.BF16, m=16, n=64), 0).to(pl.BF16))
+    return loop
+
+
+@right(lambda X: np.maximum(X, 0), *ODD)
+def elementwise_along_odd_rows() -> pl.Loop:
+    loop = pl.Loop("relu", over="n")
+    x = loop.stream("X", pl.BF16, m=16, n=64)
+    loop.align("X", to=2)
+    loop.store("out", pl.maximum(x, 0).to(pl.BF16))
+    return loop
+
+
+@right(lambda X: X * 2, {"m": 20, "g": 3, "n": 5}, {"m": 3, "g": 0, "n": 33})
+def elementwise_along_a_dimension_between() -> pl.Loop:
+    loop = pl.Loop("twice", over="g")
+    loop.store("out", loop.stream("X", pl.F32, m=2, g=2, n=32) * 2)
+    return loop
+
+
+@right(lambda X, Y: X + Y, {"i": 1000}, {"i": 3})
+def vectors() -> pl.Loop:
+    loop = pl.Loop("add", over="i")
+    loop.store("out", loop.stream("X", pl.F32, i=256) + loop.stream("Y", pl.F32, i=256))
+    return loop
+
+
+@right(lambda X: np.exp(X - X.max(0)), {"m": 20, "n": 100})
+def softmax_over_columns() -> pl.Loop:
+    loop = pl.Loop("columns", over="n")
+    x = loop.stream("X", pl.F32, m=32, n=64)
+    loop.store("out", pl.exp(x - x.max("m")))
+    return loop
+
+
+@right(lambda X: X.sum(1), *LENGTHS)
+def sums_of_long_rows_in_16_bits() -> pl.Loop:
+    loop = pl.Loop("sums", over="n")
+    total = loop.carry("total", m=16)
+    total += loop.stream("X", pl.BF16, m=16, n=64).sum("n")
+    loop.store("out", total)
+    return loop
+
+
+@right(lambda A, x: A @ x, {"m": 70, "k": 102})
+def a_matrix_times_a_vector_of_any_length() -> pl.Loop:
+    loop = pl.Loop("gemv", over="k")
+    total = loop.carry("total", m=64)
+    total += loop.stream("A", pl.BF16, m=64, k=64) @ loop.stream("x", pl.BF16, k=64)
+    loop.store("out", total)
+    return loop
+
+
+@right(
+    lambda X, w: (X - X.mean(1, keepdims=True)) / np.sqrt(X.var(1, keepdims=True) + 1e-5) * w,
+    *({"r": 5, "n": n} for n in (2, 100, 126)),
+    near=0.02,
+)
+def layer_norm_of_rows_that_loads_do_not_divide() -> pl.Loop:
+    loop = pl.Loop("norm", over="r")
+    x, w = loop.stream("X", pl.BF16, r=4, n=128), loop.resident("w", pl.F32, n=128)
+    centred = x - x.mean("n")
+    spread = (centred * centred).mean("n")
+    loop.store("out", (centred * pl.rsqrt(spread + 1e-5) * w).to(pl.BF16))
+    return loop
+
+
+CASES = listed(globals())
