@@ -8,8 +8,9 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pipeloom import drive
 from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.printing import say
@@ -17,14 +18,15 @@ from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.certifying import Progress
 from pipeloom.drive.loops import SHORT_OPTIONS
-from pipeloom.drive.measuring import lay_over_trace
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.simulating import SimulateJob, prepare
 from pipeloom.drive.sources import FORMS, Source
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.thread_trace import Overlay
+
+if TYPE_CHECKING:
+    from pipeloom.thread_trace import Overlay
 
 
 def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
@@ -63,9 +65,11 @@ def measured_overlay(arguments: argparse.Namespace) -> Overlay:
     if arguments.launch:
         raise UsageError("--measured needs no --launch: the trace says what ran")
     if arguments.source is None:
-        return lay_over_trace(arguments.measured, machine=chip_named(arguments.arch))
+        return drive.measuring.lay_over_trace(
+            arguments.measured, machine=chip_named(arguments.arch)
+        )
     job = replace(simulate_job(arguments), emitted=True)
-    return lay_over_trace(arguments.measured, of=prepare(job).emission)
+    return drive.measuring.lay_over_trace(arguments.measured, of=prepare(job).emission)
 
 
 def _short_settings(arguments: argparse.Namespace) -> Iterator[str]:
