@@ -10,6 +10,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+# There is a worker for each core: threads of BLAS would only wait for each other, and busily.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from pipeloom.device.hip import Hip
 from pipeloom.drive import deriving
 from tests.standin.build import StandIn

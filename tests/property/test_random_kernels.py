@@ -11,8 +11,8 @@ from benchmarks.random_programs import cases
 from benchmarks.random_programs.judging import describe, judge
 from pipeloom.judge.execute import Executor, adversarial_orders
 
-CASES = 120
-SHARDS = 6
+CASES = 80
+SHARDS = 4
 CONCRETE = (("random", "random"), ("late", "reverse"), ("stale", "forward"), ("overrun", "reverse"))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.mutation import mutants
 from benchmarks.mutation.mutants import draw, mutants_of
 from benchmarks.mutation.reach import reported_id
 from benchmarks.mutation.trial import Fate, _outcome
@@ -45,7 +46,8 @@ def test_the_changes_of_a_file() -> None:
     }
 
 
-def test_a_mutant_differs_in_one_place_and_is_python() -> None:
+def test_a_mutant_differs_in_one_place_and_is_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutants, "PACKAGES", ("program", "sync", "drive/store.py"))
     drawn = draw(PACKAGE, 200, seed=5)
     assert drawn == draw(PACKAGE, 200, seed=5)
     assert len({m.key for m in drawn}) == 200
