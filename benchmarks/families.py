@@ -22,7 +22,16 @@ from typing import Protocol
 
 import numpy as np
 
-from benchmarks.family_cases import attention, convolution, experts, norms, products, rows, weights
+from benchmarks.family_cases import (
+    attention,
+    backward,
+    convolution,
+    experts,
+    norms,
+    products,
+    rows,
+    weights,
+)
 from benchmarks.family_cases.drawn import Kind, Problem, ready
 from benchmarks.llvm_passes import Added, Llvm, judged
 from evidence import family_runs
@@ -60,6 +69,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "rows": rows,
         "products": products,
         "attention": attention,
+        "backward": backward,
     }
 )
 
