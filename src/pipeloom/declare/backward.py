@@ -68,7 +68,7 @@ def attention_backward_keys(
         causal: Whether a query sees only keys up to its own place, counted from the end.
         name: What pages and the kernel's symbol call it.
     """
-    loop = Loop(name, over="q")
+    loop = Loop(name, over="q", since="keys" if causal else None)
     k = loop.resident("K", dtype, keys=keys, d=depth)
     v = loop.resident("V", dtype, keys=keys, d=depth)
     q = loop.stream("Q", dtype, q=queries, d=depth).staged()
@@ -84,6 +84,8 @@ def attention_backward_keys(
     p = exp2(fma(scores, scale * LOG2_E, shift)).named("P")
     of_values += p.to(dtype) @ gradient
     of_scores = p * (of_p - delta)
+    if causal:  # before the first query that sees a key, infinities of dP would make it NaN
+        of_scores = within(of_scores, loop.left("keys", keys), left)
     of_keys += of_scores.to(dtype) @ q
     loop.store("dK", (of_keys * scale).to(dtype))
     loop.store("dV", of_values.to(dtype))

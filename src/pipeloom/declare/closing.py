@@ -27,6 +27,7 @@ def close(
     updates: Mapping[str, str],
     until: str | None,
     begins: Mapping[str, str] = MappingProxyType({}),
+    since: str | None = None,
 ) -> Meaning:
     """Close the carries, place every node before, in or after the loop.
 
@@ -73,7 +74,7 @@ def close(
             field=lost[0],
         )
     _check_arguments(name, placed)
-    return Meaning(name, over, tuple(_late(placed)), until)
+    return Meaning(name, over, tuple(_late(placed)), until, since=since)
 
 
 def _used(nodes: Mapping[str, Node], needed: Collection[str]) -> dict[str, Node]:

@@ -48,15 +48,23 @@ class Loop(DeclaredArrays, CarriedValues):
         name: What pages, files and the kernel's symbol call it.
         over: The dimension that the loop runs along.
         until: A dimension of the outputs at whose end the loop may stop, as in causal attention.
+        since: A dimension of the outputs: the loop begins where no more is left than along it.
         ops: The ops that ``apply`` knows by name. Ops of your own are added when they are applied.
     """
 
     def __init__(
-        self, name: str, *, over: str, until: str | None = None, ops: Vocabulary = VOCABULARY
+        self,
+        name: str,
+        *,
+        over: str,
+        until: str | None = None,
+        since: str | None = None,
+        ops: Vocabulary = VOCABULARY,
     ) -> None:
         super().__init__(name)
         self.over = over
         self.until = until
+        self.since = since
         self.ops = ops
 
     # --- values from outside ----------------------------------------------------------------------
@@ -378,6 +386,7 @@ class Loop(DeclaredArrays, CarriedValues):
             self._updates,
             self.until,
             self._begins,
+            self.since,
         )
 
     def evaluate(

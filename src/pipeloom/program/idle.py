@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
 
 class End(Enum):
-    """Behind which end an iteration lies: of the arrays, of ``until``, of neither, before the
-    arrays begin, or at elements that they have."""
+    """Behind which end an iteration lies: of the arrays, of ``until``, of neither, before ``since``
+    or before the arrays begin, or at elements that they have."""
 
     ARRAYS = "arrays"
     UNTIL = "until"
+    SINCE = "since"
     NONE = "none"
     BEFORE = "before"
     INSIDE = "inside"
@@ -69,9 +70,10 @@ class _Value:
     carry: str | None = None
     """It is what this carried value was before the iteration."""
     left: bool = False
-    """It is what is left along the loop's dimension, in an iteration behind ``until``."""
+    """It is what is left along the loop's dimension, in an iteration behind ``until``; or along
+    ``since``, in one before."""
     enough: bool = False
-    """It is never less than what is left along ``until``."""
+    """It is more than that: never less than what is left along ``until``, or along the loop's."""
 
     @property
     def number(self) -> float | None:
@@ -98,6 +100,18 @@ def idles_past(meaning: Meaning, until: str, inputs: Inputs = Inputs.FINITE) -> 
     """Whether iterations may be left out in which less is left than along ``until``."""
     stored = any(n.region is Region.LOOP for n in meaning.outputs)
     return not stored and until == meaning.until and _idles(meaning, End.UNTIL, inputs)
+
+
+def idles_before(meaning: Meaning, since: str, inputs: Inputs = Inputs.FINITE) -> bool:
+    """Whether iterations may be left out in which more is left than along ``since``.
+
+    Sizes must not be asked for then: a kernel takes what it leaves out off them.
+    """
+    stored = any(n.region is Region.LOOP or meaning.over in n.type.dims for n in meaning.outputs)
+    asked = any(n.kind is NodeKind.SIZE and n.along == meaning.over for n in meaning.nodes)
+    elsewhere = meaning.span is not None or any(n.at is not None for n in meaning.inputs)
+    first = not (stored or asked or elsewhere) and since in meaning.grid
+    return first and _idles(meaning, End.SINCE, inputs)
 
 
 def adds_up(meaning: Meaning) -> bool:
@@ -233,11 +247,12 @@ def _given(meaning: Meaning, node: Node, end: End, inputs: Inputs) -> _Value:
         along = node.type.dims[0]
         spent = along == meaning.over
         most = 0.0 if spent and end is End.ARRAYS else MOST_LEFT
-        behind = end is End.UNTIL
+        less = {End.UNTIL: meaning.over, End.SINCE: meaning.since}.get(end)
+        more = {End.UNTIL: meaning.until, End.SINCE: meaning.over}.get(end)
         return _Value(
             Range(1.0 if end is End.INSIDE else -MOST_LEFT, most),
-            left=behind and spent,
-            enough=behind and along == meaning.until,
+            left=along == less,
+            enough=along == more,
         )
     return _Value(held(node.type.dtype, finite=finite))
 

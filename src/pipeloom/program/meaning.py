@@ -25,7 +25,7 @@ from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 from pipeloom.program.domains import domain_of
-from pipeloom.program.idle import adds_up, idles_past, idles_past_end
+from pipeloom.program.idle import adds_up, idles_before, idles_past, idles_past_end
 from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.placed_streams import check_placed, derived_sizes
@@ -57,6 +57,9 @@ class Meaning:
     every element of the block, change nothing (causal attention)."""
     span: ProblemSpan | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
     """How far each problem of the batch goes along ``over``, where they differ."""
+    since: str | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
+    """A dimension of the grid: iterations in which more is left along ``over`` than along it, for
+    every element of the block, change nothing (dK and dV of causal attention)."""
     _by_name: Mapping[str, Node] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -83,6 +86,12 @@ class Meaning:
                 hint=f"name a dimension of the outputs, store after the loop, and keep only where "
                 f"as much is left of {self.over!r} as of {self.until!r}, and 1 at least",
                 field="until",
+            )
+        if self.since is not None and not (self.ragged and idles_before(self, self.since)):
+            raise GraphError(
+                f"loop {self.name!r} begins at {self.since!r}, but earlier iterations change it",
+                hint=f"keep only where as much is left of {self.since!r} as of {self.over!r}",
+                field="since",
             )
         check_batch(self)
         if not self.outputs:

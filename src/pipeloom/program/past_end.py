@@ -15,6 +15,7 @@ from pipeloom.program.idle import (
     MOST_LEFT,
     Inputs,
     ends_with_block,
+    idles_before,
     idles_past,
     idles_past_end,
     usual_values,
@@ -34,6 +35,8 @@ def needs_finite(meaning: Meaning) -> bool:
     iterations past an end change nothing, or reductions past another one notice nothing, only
     without them."""
     if meaning.until is not None and not idles_past(meaning, meaning.until, Inputs.ALL):
+        return True
+    if meaning.since is not None and not idles_before(meaning, meaning.since, Inputs.ALL):
         return True
     if meaning.ragged and not idles_past_end(meaning, Inputs.ALL):
         return True

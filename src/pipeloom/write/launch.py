@@ -213,8 +213,8 @@ def problem_axis(meaning: Meaning) -> int:
     every XCD has as many of each length. So do problems that differ in length, or share a loop:
     there are many of them, and along x there may be.
     """
-    first = meaning.until is not None or meaning.span is not None
-    return 0 if first else len(meaning.grid)
+    uneven = meaning.until is not None or meaning.since is not None
+    return 0 if uneven or meaning.span is not None else len(meaning.grid)
 
 
 def check_dimensions(meaning: Meaning, sizes: Mapping[str, int]) -> None:

@@ -87,6 +87,26 @@ def test_machine_code_of_any_length(name: str, causal: bool) -> None:
         assert trial.ok, (sizes, trial.summary())
 
 
+def test_a_block_of_keys_begins_at_its_diagonal() -> None:
+    """The last block does as much with many queries before it as with none."""
+    loop = pl.kernels.attention_backward_keys(32, 32, D, causal=True)
+    emitted = pl.emit(pl.pipeline(loop, "gfx950", waves=1))
+    sizes = {"keys": 32, "batch": 1, "heads": 1, "d": D}
+    trials = [pl.run(emitted, sizes={**sizes, "q": queries}) for queries in (32, 32 * 9)]
+    assert all(trial.ok for trial in trials)
+    assert trials[0].executed == trials[1].executed
+
+
+def test_a_loop_may_begin_late_only_if_it_masks_what_is_before() -> None:
+    loop = pl.Loop("sum", over="q", since="keys")
+    x = loop.stream("X", pl.F32, q=32, keys=32)
+    total = loop.carry("total", keys=32)
+    total += pl.within(x, loop.left("q", 32)).sum("q")
+    loop.store("out", total)
+    with pytest.raises(pl.ScheduleError, match="earlier iterations"):
+        _ = loop.meaning
+
+
 def test_rows_in_machine_code() -> None:
     """Rows that see no key come with minus infinity, and leave as a large number."""
     loop = pl.kernels.attention_backward_rows(32, D)

@@ -178,6 +178,8 @@ class WorkgroupPlace:
             self._batch_indices(code, number)
         if self.meaning.span is not None:
             self._find_span(code, self.meaning.span)
+        if self.meaning.since is not None:
+            self._find_beginning(code, self.meaning.since)
         if self.meaning.until is not None:
             self._find_end(code, self.meaning.until)
 
@@ -225,6 +227,19 @@ class WorkgroupPlace:
         code("s_min_u32", start, start, size)
         code("s_sub_u32", size, size, start)
         code("s_min_u32", reach, reach, size)
+
+    def _find_beginning(self, code: Code, since: str) -> None:
+        """Whole tiles in which more is left along ``over`` than from the block's first element of
+        ``since`` on are left out; the size becomes what there is behind them."""
+        frame, over = self.frame, self.meaning.over
+        start, size, tile = frame["slice start"], frame[f"size {over}"], self.tiles[over]
+        code.comment(f"where this block begins along {over}")
+        code("s_sub_i32", start, size, frame[f"left {since}"])
+        code("s_max_i32", start, start, 0)
+        quotient(code, start, start, tile)
+        code("s_mul_i32", start, start, tile)
+        code("s_sub_u32", size, size, start)
+        code("s_mov_b32", frame["reach"], size)
 
     def _find_end(self, code: Code, until: str) -> None:
         """Where less is left along ``over`` than behind the block's last element of ``until``."""

@@ -285,7 +285,7 @@ class Clock:
         code("s_sub_i32", result, self._frame[f"size {self.over}"], self._frame["at 1"])
         if iteration:
             code("s_sub_i32", result, result, iteration * self.tile)
-        if self._memory.begins_later:
+        if self._memory.begins_later and self._memory.meaning.since is None:
             # Behind a share's last tile the arrays go on, but nothing is left for it.
             scratch = self._frame["scratch"]
             code("s_sub_i32", scratch, self._frame["reach"], self._frame["at 1"])

@@ -127,8 +127,8 @@ class Memory:
     @property
     def begins_later(self) -> bool:
         """Whether a workgroup's part of the loop may begin behind the arrays' first element."""
-        span = self.meaning.span
-        return self.placing.slices > 1 or (span is not None and bool(span.shares))
+        span, late = self.meaning.span, self.meaning.since is not None
+        return self.placing.slices > 1 or late or (span is not None and bool(span.shares))
 
     @property
     def reach(self) -> str:
