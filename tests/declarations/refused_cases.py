@@ -78,4 +78,32 @@ def a_type_without_bytes() -> pl.Loop:
     return loop
 
 
+@refused
+def a_carry_without_a_dimension_of_its_value() -> pl.Loop:
+    loop, x = stream("cummax", r=1, n=64)
+    m = loop.carry("m", n=64)
+    m = m.becomes(pl.maximum(m, x))
+    loop.store("out", m)
+    return loop
+
+
+@refused
+def a_product_with_its_batch_in_the_tile() -> pl.Loop:
+    loop = pl.Loop("bmm", over="k")
+    a = loop.stream("A", pl.BF16, b=1, m=32, k=32)
+    c = loop.carry("C", b=1, m=32, n=32)
+    c += a @ loop.stream("B", pl.BF16, b=1, n=32, k=32)
+    loop.store("out", c)
+    return loop
+
+
+@refused
+def rows_that_an_array_names_along_the_loop() -> pl.Loop:
+    loop = pl.Loop("embedding", over="t")
+    table, depth = loop.stream("E", pl.BF16, t=16, d=64), pl.digit("d", "depth")
+    loop.place("E", d=(depth,), v=loop.indices("ids", "t"), depth=depth)
+    loop.store("out", table)
+    return loop
+
+
 CASES = listed(globals())

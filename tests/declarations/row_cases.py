@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pipeloom as pl
-from tests.declarations.cases import Array, listed, right
+from tests.declarations.cases import Array, Arrays, Sizes, listed, right
 
 ROWS = {"b": 2, "r": 3, "n": 200}
 WHOLE = {"b": 1, "r": 2, "n": 256}
@@ -308,6 +308,32 @@ def shipped_gate_of(X: Array) -> Any:
 @right(shipped_gate_of, TINY_ROWS)
 def shipped_top2_gate() -> pl.Loop:
     return pl.kernels.top2_gate(64, 1)
+
+
+def labels(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    return {"T": rng.integers(-1, sizes["n"], sizes["r"])}
+
+
+@right(
+    lambda X, T: np.log(np.exp(X).sum(1)) - np.where(T < 0, 0, X[np.arange(len(T)), T.astype(int)]),
+    {"r": 6, "n": 100},
+    arrays=labels,
+)
+def labels_of_several_rows_at_a_time() -> pl.Loop:
+    loop = pl.Loop("ce", over="r")
+    x, label = loop.stream("X", pl.F32, r=4, n=128), loop.stream("T", pl.I32, r=4)
+    top = x.max("n")
+    picked = pl.where(loop.index("n") == label, x, 0).sum("n")
+    loop.store("out", top + pl.log(pl.exp(x - top).sum("n")) - picked)
+    return loop
+
+
+@right(lambda X: np.tril(X), {"r": 6, "n": 100})
+def a_triangle_of_several_rows_at_a_time() -> pl.Loop:
+    loop = pl.Loop("tril", over="r")
+    x = loop.stream("X", pl.F32, r=4, n=128)
+    loop.store("out", pl.where(loop.index("n") <= loop.index("r"), x, 0.0))
+    return loop
 
 
 CASES = listed(globals())

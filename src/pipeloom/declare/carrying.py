@@ -85,7 +85,8 @@ class CarriedValues(DeclaredValues, ABC):
         if set(node.type.dims) != set(carry.type.dims):
             raise ConfigError(
                 f"{target.carry} has dimensions {carry.type.dims}, its next value {node.type.dims}",
-                hint="reduce or broadcast the value first",
+                hint="reduce the value, x.sum('k') or x.max('k'), or give the carry the same "
+                "dimensions, of size 1 if need be",
                 field=target.carry,
             )
         changed = replace(node, type=carry.type)

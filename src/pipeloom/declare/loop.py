@@ -17,7 +17,7 @@ what only that needs (a bias).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 
@@ -300,9 +300,8 @@ class Loop(DeclaredArrays, CarriedValues):
         mask = recognised(self, self._nodes, known.name, names)
         if mask is not None and name is None and dtype is None:
             return mask
-        # In the order of the operand that has most of them: a factor by column moves nothing.
-        types = sorted((self._nodes[n].type for n in names), key=lambda t: -len(t.dims))
-        sizes = merged_sizes(types, f"{self.name}.{known.name}")
+        types = [self._nodes[n].type for n in names]
+        sizes = self._in_order(types, f"{self.name}.{known.name}")
         strange = [dim for dim in over if dim not in sizes]
         if strange or (bool(over) != (known.reduce is not None)):
             raise ConfigError(
@@ -322,6 +321,18 @@ class Loop(DeclaredArrays, CarriedValues):
             uses=names,
         )
         return Tensor(self, self._add(node))
+
+    def _in_order(self, types: Sequence[TileType], what: str) -> dict[str, int]:
+        """The sizes of what operands have together, in the order of one that has them all, or of
+        another value that does: a factor by column, or a mask of rows and columns, moves nothing.
+        """
+        most = sorted(types, key=lambda t: -len(t.dims))
+        sizes = dict(merged_sizes(most, what))
+        known = (node.type.dims for node in self._nodes.values())
+        if set(most[0].dims) != set(sizes):
+            dims = next((dims for dims in known if sizes.keys() <= set(dims)), tuple(sizes))
+            sizes = {dim: sizes[dim] for dim in dims if dim in sizes}
+        return sizes
 
     def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
         """Store a value: of carried ones the last, or (if it has ``over``) one per iteration.

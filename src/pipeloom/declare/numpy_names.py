@@ -25,8 +25,8 @@ def ufunc(
     loop: Loop, name: str, method: str, given: Sequence[Any], options: Mapping[str, Any]
 ) -> Tensor:
     """What NumPy calls for an element-wise function."""
-    op, composed = _UFUNCS.get(name), _COMPOSED.get(name)
-    if (op is None and composed is None) or method != "__call__" or options:
+    op, made = _UFUNCS.get(name), _COMPOSED.get(name)
+    if (op is None and made is None) or method != "__call__" or options:
         raise ConfigError(
             f"NumPy's {name} is no function of values of a loop",
             hint=f"there are {', '.join((*_UFUNCS, *_COMPOSED))}",
@@ -34,7 +34,7 @@ def ufunc(
         )
     # NumPy hands its own numbers over as arrays without dimensions.
     numbers = (v.item() if isinstance(v, np.ndarray) and not v.ndim else v for v in given)
-    return composed(*numbers) if composed is not None else loop.apply(str(op), *numbers)
+    return made(*numbers) if made is not None else loop.apply(str(op), *numbers)
 
 
 def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, Any]) -> Tensor:

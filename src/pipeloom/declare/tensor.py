@@ -177,7 +177,8 @@ class Tensor:
                 f"{self.type} and {other.type} share {', '.join(shared) or 'none'}",
                 hint="name the dimension alike in both"
                 if not shared
-                else f'say which: loop.apply("matmul", a, b, over=("{shared[-1]}",))',
+                else f"name the rows of one otherwise, or leave {shared[0]!r} out and say "
+                f'loop.batch(..., over=("{shared[0]}",)): a product has two dimensions',
                 field="matmul",
             )
         if len(self.type.dims) == 1 or len(other.type.dims) == 1:  # a vector: no matrix unit

@@ -58,6 +58,14 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
         if matrix is not None:
             _check_blocks(loop, over, node, matrix)
             continue
+        if over not in counted:
+            raise GraphError(
+                f"{loop}: {node.name!r} takes rows that an index array names along {over!r}, which "
+                "the loop goes along",
+                hint="run the loop along columns, and name the rows of a block: "
+                f"pl.Loop(..., over={next(iter(counted), 'd')!r})",
+                field=node.name,
+            )
         _check_digits(loop, over, node, place)
         _check_last(loop, over, node, place)
         taps_of(loop, over, node)
