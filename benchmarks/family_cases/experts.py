@@ -18,6 +18,8 @@ MADE: tuple[Callable[[], Kind], ...] = (
     lambda: Kind(moe_down(BLOCK, 64, 64, slots=SLOTS), "gfx950"),
     lambda: Kind(grouped(BLOCK, 64, 32, "fp16", "f32"), "gfx942"),
     lambda: Kind(moe_up(BLOCK, 32, 32, slots=SLOTS), "gfx942"),
+    lambda: Kind(moe_up(BLOCK, 64, 64, slots=SLOTS, limit=7.0, shuffled=True), "gfx950"),
+    lambda: Kind(moe_down(BLOCK, 64, 64, slots=SLOTS, shuffled=True), "gfx950"),
 )
 KINDS = len(MADE)
 """Different kernels; problems take them in turn."""

@@ -1,4 +1,4 @@
-"""What a sum may go through when the loop has ended: relu, silu and gelu, by name."""
+"""What a sum may go through when the loop has ended: relu, silu and gelu, by name; and gates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pipeloom.checks import nearest
 from pipeloom.declare.composed import LOG2_E
-from pipeloom.declare.functions import exp2, maximum, rcp
+from pipeloom.declare.functions import clamp, exp2, maximum, minimum, rcp
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
 
@@ -46,3 +46,22 @@ def activation_for(name: str) -> Callable[[Tensor], Tensor]:
             f"activation is {name!r}", hint=nearest(name, ACTIVATIONS), field="activation"
         )
     return found
+
+
+SWIGLU_ALPHA = 1.702
+"""The factor in the sigmoid of the clamped form (gpt-oss)."""
+
+
+def gated(gate: Tensor, up: Tensor, activation: str, limit: float) -> Tensor:
+    """activation(gate) * up; with a limit L, the clamped SwiGLU of gpt-oss, (u + 1) * g *
+    sigmoid(1.702 g) with g = min(gate, L) and u = up between -L and L."""
+    if not limit:
+        return activation_for(activation)(gate) * up
+    if activation != "silu" or limit < 0:
+        raise ConfigError(
+            f"the gate goes through {activation!r}, clamped at {limit}",
+            hint="the clamped form is of silu, with a limit above 0, 7.0 as a rule",
+            field="limit",
+        )
+    g, u = minimum(gate, limit), clamp(up, -limit, limit)
+    return (u + 1.0) * (g * rcp(exp2(g * (-SWIGLU_ALPHA * LOG2_E)) + 1.0))

@@ -11,7 +11,7 @@ zeros and is not stored. Each row that is stored may be named once.
 
 from __future__ import annotations
 
-from pipeloom.declare.activations import activation_for
+from pipeloom.declare.activations import gated
 from pipeloom.declare.loop import Loop
 from pipeloom.machine.dtypes import BF16, F32, DType
 from pipeloom.program.index_forms import digit
@@ -65,6 +65,8 @@ def moe_up(
     *,
     slots: int = 8,
     activation: str = "silu",
+    limit: float = 0.0,
+    shuffled: bool = False,
     name: str = "moe_up",
 ) -> Loop:
     """H[token * slots + slot] = act(X[token] @ G[e].T) * (X[token] @ U[e].T).
@@ -80,6 +82,8 @@ def moe_up(
         out: The element type of H.
         slots: Experts of each token.
         activation: What the gate goes through: ``none``, ``relu``, ``silu`` or ``gelu``.
+        limit: Where gate and up are clamped, as gpt-oss does it; 0 for nowhere.
+        shuffled: Whether G and U were shuffled (``loop.shuffle``) and go straight to registers.
         name: What pages and the kernel's symbol call it.
     """
     loop = Loop(name, over="k")
@@ -87,15 +91,17 @@ def moe_up(
     gates, ups = loop.stream("G", dtype, n=n, k=k), loop.stream("U", dtype, n=n, k=k)
     gate = loop.carry("gate", F32, start=0, m=m, n=n)
     up = loop.carry("up", F32, start=0, m=m, n=n)
-    gate += x @ gates.staged()
-    up += x @ ups.staged()
-    loop.store("H", (activation_for(activation)(gate) * up).to(out))
+    gate += x @ (gates if shuffled else gates.staged())
+    up += x @ (ups if shuffled else ups.staged())
+    loop.store("H", gated(gate, up, activation, limit).to(out))
     ids = loop.indices("ids", "m")
     token, slot = ids.part(0, TOKEN_BITS), ids.part(TOKEN_BITS, SLOT_BITS)
     column, depth = digit("column", "f"), digit("depth", "d")
     loop.place("X", k=(depth,), tokens=token, d=depth)
     loop.place("H", n=(column,), pairs=slots * token + slot, f=column)
     loop.choose("G", "U", over="e", by="experts", per="m")
+    if shuffled:
+        loop.shuffle("G", "U")
     return loop
 
 
@@ -107,6 +113,7 @@ def moe_down(
     out: DType | str = F32,
     *,
     slots: int = 8,
+    shuffled: bool = False,
     name: str = "moe_down",
 ) -> Loop:
     """Y[token * slots + slot] = weight * H[token * slots + slot] @ D[e].T, summed over slots later.
@@ -120,13 +127,14 @@ def moe_down(
         dtype: The element type of H and D.
         out: The element type of Y.
         slots: Experts of each token.
+        shuffled: Whether D was shuffled (``loop.shuffle``) and goes straight to registers.
         name: What pages and the kernel's symbol call it.
     """
     loop = Loop(name, over="k")
     x = loop.stream("H", dtype, m=m, k=k)
     w = loop.stream("D", dtype, n=n, k=k)
     total = loop.carry("sum", F32, start=0, m=m, n=n)
-    total += x.staged() @ w.staged()
+    total += x.staged() @ (w if shuffled else w.staged())
     loop.store("Y", (total * loop.resident("weights", F32, m=m)).to(out))
     ids = loop.indices("ids", "m")
     pair = slots * ids.part(0, TOKEN_BITS) + ids.part(TOKEN_BITS, SLOT_BITS)
@@ -134,4 +142,6 @@ def moe_down(
     loop.place("H", k=(depth,), pairs=pair, d=depth)
     loop.place("Y", n=(column,), pairs=pair, f=column)
     loop.choose("D", over="e", by="experts", per="m")
+    if shuffled:
+        loop.shuffle("D")
     return loop

@@ -13,7 +13,7 @@ loop itself is that of the plain product: what only the end needs is loaded ther
 
 from __future__ import annotations
 
-from pipeloom.declare.activations import activation_for
+from pipeloom.declare.activations import activation_for, gated
 from pipeloom.declare.gemm_problem import PLAIN, Finish, stored_dims
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
@@ -108,6 +108,7 @@ def gemm_gate(
     out: DType | str = BF16,
     *,
     activation: str = "silu",
+    limit: float = 0.0,
     name: str = "gemm_gate",
 ) -> Loop:
     """out = activation(A @ G.T) * (A @ U.T), both products in one loop that loads A once.
@@ -119,6 +120,7 @@ def gemm_gate(
         dtype: The element type of A, G and U.
         out: The element type of the output.
         activation: What the gate goes through: ``none``, ``relu``, ``silu`` or ``gelu``.
+        limit: Where both are clamped, as gpt-oss does it; 0 for nowhere.
         name: What pages and the kernel's symbol call it.
     """
     loop = Loop(name, over="k")
@@ -129,7 +131,7 @@ def gemm_gate(
     up = loop.carry("up", F32, start=0, m=m, n=n)
     gate += a @ gates.staged()
     up += a @ ups.staged()
-    loop.store("out", (activation_for(activation)(gate) * up).to(out))
+    loop.store("out", gated(gate, up, activation, limit).to(out))
     return loop
 
 

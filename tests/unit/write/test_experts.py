@@ -31,6 +31,9 @@ CASES = {
     "grouped": Kind(grouped(BLOCK, 64, 64), "gfx950"),
     "up": Kind(moe_up(BLOCK, 64, 64, slots=SLOTS), "gfx950"),
     "down": Kind(moe_down(BLOCK, 64, 64, slots=SLOTS), "gfx950"),
+    "up, clamped and shuffled": Kind(
+        moe_up(BLOCK, 64, 64, slots=SLOTS, limit=7.0, shuffled=True), "gfx950"
+    ),
     "narrow loads": Kind(grouped(BLOCK, 64, 32, "fp16", "f32"), "gfx942"),
 }
 
@@ -77,6 +80,12 @@ def test_what_they_mean() -> None:
         meant = np.maximum(g[e] @ x[token], 0) * (u[e] @ x[token])
         np.testing.assert_array_equal(found[token * slots + slot], meant)
     assert (found[tokens * slots :] == 9).all()
+    clamped = moe_up(16, 16, 16, out="f32", slots=slots, limit=7.0).evaluate(None, **arrays)["H"]
+    for token, slot in pairs:
+        e = of[token, slot]
+        gate, up = np.minimum(g[e] @ x[token], 7), np.clip(u[e] @ x[token], -7, 7)
+        meant = (up + 1) * gate / (1 + np.exp(-1.702 * gate.astype(np.float64)))
+        np.testing.assert_allclose(clamped[token * slots + slot], meant, rtol=1e-5, atol=1e-6)
     h = rng.integers(-2, 3, (tokens * slots, depth)).astype(np.float32)
     weights = rng.integers(1, 4, len(ids)).astype(np.float32)
     down = moe_down(16, 16, 16, slots=slots)
