@@ -26,6 +26,7 @@ from benchmarks.family_cases import (
     attention,
     backward,
     convolution,
+    decoding,
     experts,
     mx,
     norms,
@@ -72,6 +73,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "products": products,
         "attention": attention,
         "backward": backward,
+        "decode": decoding,
     }
 )
 

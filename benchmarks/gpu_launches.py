@@ -133,6 +133,13 @@ def emitted(name: str, arch: str) -> tuple[pl.EmittedKernel, Any]:
     if name.startswith("attention"):
         loop = pl.kernels.attention(64, 32, 32, causal="causal" in name, lse="lse" in name)
         return pl.emit(pl.pipeline(loop, target, {"q": 2}), ops=loop.ops), loop.ops
+    if name.startswith("decode"):
+        kernels = pl.kernels
+        page = 16 if "pages" in name else None
+        loop = kernels.decode_attention(16, 32, 32, page=page)
+        if "reduce" in name:
+            loop = kernels.decode_reduce(16, 32)
+        return pl.emit(pl.pipeline(loop, target, 1), ops=loop.ops), loop.ops
     timed = name.endswith("timed")
     return pl.emit(name.split()[0], target=arch, timed=timed), pl.VOCABULARY
 
@@ -150,6 +157,12 @@ def program(name: str, draw: Draw, device: int, arch: str) -> Trial:
     over = launch.meaning.over
     if not launch.meaning.ragged:
         sizes[over] = launch.least + launch.step * draw.randint(0, 2)
+    places = [node.at for node in launch.meaning.inputs if node.at is not None]
+    if places:
+        derived = {dim for place in places for dim in place.derived()}
+        sizes = {dim: size for dim, size in sizes.items() if dim not in derived}
+        sizes |= {"table_length": 3, "pages": 7, "slots": 16}
+        sizes |= {dim: 32 for place in places for dim in place.dims[2:]}
     image = KernelImage(launch_record(kernel), {kernel.name: assemble(kernel).data})
     spare = {node.name: 8 * draw.randint(0, 2) for node in launch.meaning.inputs}
     spare = {one: count for one, count in spare.items() if len(launch.meaning[one].type.dims) > 1}
@@ -167,7 +180,7 @@ def program(name: str, draw: Draw, device: int, arch: str) -> Trial:
 
 PROGRAMS = (
     *("single_buffer", "row sums", "attention", "attention causal", "attention lse"),
-    "single_buffer timed",
+    *("decode", "decode pages", "decode reduce", "single_buffer timed"),
 )
 
 

@@ -19,6 +19,8 @@ from pipeloom.write.isa import Instruction, ServedStep
 
 SETTLED = 6
 """Trips after which a loop goes on as it is."""
+LENGTHS = 1 << 20
+"""Where a kernel that is walked finds its problem's length."""
 
 
 def simulate_emitted(
@@ -165,4 +167,8 @@ def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:
     for argument in emitted.arguments:
         words |= {argument.offset + at: 0 for at in range(0, argument.size, 4)}
         words[argument.offset] = values.get(argument.name, 0)
+    span = launch.meaning.span
+    if span is not None and span.lengths:
+        pointer = next(a.offset for a in emitted.arguments if a.name == span.lengths)
+        words |= {pointer: LENGTHS, LENGTHS: sizes[over]}
     return words

@@ -15,8 +15,10 @@ spends most instructions in, and trips through others are part of what comes bef
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 
 from pipeloom.errors import ConfigError
@@ -134,6 +136,31 @@ _OF_LANE_0: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
 """Vector instructions between a thread's number and its wave's."""
 
 
+def _of_floats(function: Callable[..., float]) -> Callable[..., int]:
+    """Of the bits of f32 numbers, as bits."""
+    return lambda *bits: _bits(function(*(_number(one) for one in bits)))
+
+
+def _number(bits: int) -> float:
+    return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+
+
+def _bits(number: float) -> int:
+    return int(struct.unpack("<I", struct.pack("<f", number))[0])
+
+
+_FLOATS: Mapping[str, Callable[..., int]] = MappingProxyType(
+    {
+        "v_cvt_f32_u32": _bits,
+        "v_cvt_u32_f32": lambda a: int(_number(a)),
+        "v_rcp_f32": _of_floats(lambda a: 1 / a if a else inf),
+        "v_add_f32": _of_floats(operator.add),
+        "v_mul_f32": _of_floats(operator.mul),
+    }
+)
+"""Vector instructions of a division, whose quotient the scalar unit takes."""
+
+
 class _Scalars:
     """The scalar registers of a wave, and lane 0 of its vector registers, as far as known."""
 
@@ -141,6 +168,7 @@ class _Scalars:
         self._wave = wave
         self._arguments = arguments
         self._values: dict[tuple[Bank, int], int] = {
+            (Bank.SCALAR, 0): 0,
             (Bank.SCALAR, 2): 0,
             (Bank.SCALAR, 3): 0,
             (Bank.SCALAR, 4): 0,
@@ -182,7 +210,10 @@ class _Scalars:
         name = line.opcode.name
         if name.startswith("s_load_"):
             offset, words = line.operands[2], line.writes[0].count
+            base = line.operands[1]
             assert isinstance(offset, int)
+            assert isinstance(base, Register)
+            offset += self._value(base.part(0)) or 0
             return [self._arguments.get(offset + 4 * word) for word in range(words)]
         if name == "s_or_b64":  # lanes of a condition, which seldom holds in any
             return [None, None, 0]
@@ -190,6 +221,8 @@ class _Scalars:
         values = [self._value(operand) for operand in line.operands[skip:]]
         if name in ("s_mov_b32", "v_mov_b32", "v_readfirstlane_b32"):
             return values
+        if name in _FLOATS and None not in values:
+            return [_FLOATS[name](*values)]
         if len(values) != 2 or (left := values[0]) is None or (right := values[1]) is None:
             return []
         if name in SOP2:

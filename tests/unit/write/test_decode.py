@@ -16,6 +16,7 @@ from pipeloom.device.tensors import view_of
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import GraphError
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Meaning
 from pipeloom.program.index_forms import digit
@@ -129,6 +130,13 @@ def test_a_workgroup_runs_its_own_share() -> None:
     short, long = executed(TILE, 1), executed(16 * TILE, 1)
     assert long > 2 * short
     assert executed(TILE, 4) < 5 * short
+
+
+def test_the_simulator_finds_lengths_and_shares() -> None:
+    """It walks the scalar unit's way to the trips, a division in vector registers included."""
+    emitted = built().emitted
+    tiles = (emitted.launch.least + 8 * emitted.launch.step) // TILE
+    assert 100 < simulate_emitted(emitted, k_tiles=tiles).steady_cycles_per_iteration < 10_000
 
 
 def test_splits_are_put_together() -> None:

@@ -24,7 +24,7 @@ from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.templates import INLINE, float_bits
 
-TOGETHER, MORE = 4, 4
+TOGETHER, MORE = 2, 6
 """Comparisons before the first selection, and where scalar registers allow."""
 LOWEST = float_bits(float("-inf"))
 

@@ -58,7 +58,7 @@ class _Pages:
 
 @dataclass(slots=True)
 class HeldEntries:
-    """What the scalars for entries hold as code is written: of which array, iteration and waves."""
+    """What an array's scalars for entries hold as code is written: of which iteration and waves."""
 
     what: tuple[object, ...] = ()
     first: int = 0
@@ -73,11 +73,10 @@ class HeldEntries:
 class PagedArray:
     """One stream in pages: its scalars, asked of a frame, and the code of its loads."""
 
-    def __init__(
-        self, frame: Frame, meaning: Meaning, array: Array, later: bool, held: HeldEntries
-    ) -> None:
+    def __init__(self, frame: Frame, meaning: Meaning, array: Array, later: bool) -> None:
         assert array.node.at is not None
-        self.frame, self.array, self.over, self.held = frame, array, meaning.over, held
+        self.frame, self.array, self.over = frame, array, meaning.over
+        self.held = HeldEntries()
         self.place: AddressMap = array.node.at
         self.entry: IndexEntry = self.place.entries[0]
         self.slots = self.place.digits(self.over)[-1].count
@@ -86,11 +85,10 @@ class PagedArray:
         for axis in range(2):
             frame.scalar(self._stride(axis))
         frame.scalar("scratch")
-        frame.scalar("table place")
-        if self.slots > self.tile:
-            frame.scalar("slot bytes")
+        frame.scalar("wide scratch", 2, 2)
         self.at_once = min(max(self.tile // self.slots, 1), AT_ONCE)
-        self._entries = frame.scalar(f"{self.at_once} entries", self.at_once, min(self.at_once, 4))
+        count = self.at_once
+        self._entries = frame.scalar(f"entries {array.name}", count, min(count, 4))
         for number in range(3):
             frame.work(number)
 
@@ -178,13 +176,13 @@ class PagedArray:
     def _find(self, code: Code, iteration: int) -> None:
         """Where the table has an iteration's first page, and the bytes before its first row."""
         frame = self.frame
-        at, scratch = frame["table place"], frame["scratch"]
+        at, scratch = frame["wide scratch"].part(0), frame["scratch"]
         code("s_add_u32", scratch, frame["at 1"], iteration * self.tile)
         if self._later:
             code("s_add_u32", scratch, scratch, frame["slice start"])
         quotient(code, at, scratch, self.slots)
         if self.slots > self.tile:
-            before = frame["slot bytes"]
+            before = frame["wide scratch"].part(1)
             code("s_mul_i32", before, at, self.slots)
             code("s_sub_u32", before, scratch, before)
             code("s_mul_i32", before, before, frame[self._stride(1)])
@@ -202,7 +200,7 @@ class PagedArray:
         frame, scratch, entries = self.frame, self.frame["scratch"], self.entries
         self._find(code, iteration)
         words = 1 << (count - 1).bit_length()
-        code("s_add_u32", scratch, frame["table place"], ENTRY_BYTES * first)
+        code("s_add_u32", scratch, frame["wide scratch"].part(0), ENTRY_BYTES * first)
         if wave != 0:
             code("s_add_u32", scratch, scratch, wave if isinstance(wave, int) else frame[wave])
         load = f"s_buffer_load_dword{f'x{words}' if words > 1 else ''}"
@@ -214,7 +212,7 @@ class PagedArray:
             code("s_min_u32", one, one, frame[f"size {self.place.dims[0]}"])
             code("s_mul_i32", one, one, frame[self._stride(0)])
             if self.slots > self.tile:
-                code("s_add_u32", one, one, frame["slot bytes"])
+                code("s_add_u32", one, one, frame["wide scratch"].part(1))
                 code("s_min_u32", one, one, frame[f"buffer {self.array.name}"].part(2))
 
 
@@ -223,12 +221,11 @@ def _fill(code: Code, result: Register) -> None:
 
 
 def elsewhere(
-    frame: Frame, meaning: Meaning, array: Array, later: bool, held: HeldEntries
+    frame: Frame, meaning: Meaning, array: Array, later: bool
 ) -> MappedArray | PagedArray:
-    """An array with dimensions of its own. ``later``: a loop may begin behind its first row;
-    ``held`` is what arrays in pages have in common."""
+    """An array with dimensions of its own. ``later``: a loop may begin behind its first row."""
     if array.is_paged:
-        return PagedArray(frame, meaning, array, later, held)
+        return PagedArray(frame, meaning, array, later)
     return MappedArray(frame, meaning, array)
 
 
@@ -248,18 +245,6 @@ class PagedLoads:
         left = self.clock.elements_left(code, iteration)
         return PagedAddresses(self, iteration, left, self.clock.epoch)
 
-    def run(self, number: int) -> tuple[int, int]:
-        """(first, count): pages of load ``number`` and of those behind it that fit in, too."""
-        one = self.loads[number]
-        first, stop = one.waves[0], one.waves[0] + one.lanes
-        for more in self.loads[number + 1 :]:
-            alike = {a - b for a, b in zip(more.waves, one.waves, strict=True)}
-            low, high = min(first, more.waves[0]), max(stop, more.waves[0] + more.lanes)
-            if len(alike) > 1 or high - low > self.source.at_once:
-                break
-            first, stop = low, high
-        return first, stop - first
-
 
 @dataclass(slots=True)
 class PagedAddresses:
@@ -272,17 +257,20 @@ class PagedAddresses:
     _offset: Register | int = 0
 
     def _entry(self, code: Code, number: int, page: int) -> Register:
-        """The bytes of a page of load ``number``; loaded with those behind it, unless here."""
+        """The bytes of a page of load ``number``; loaded with its neighbours, unless here."""
         planned, source = self.planned, self.planned.source
         one, held = planned.loads[number], source.held
         first = one.waves[0] + page
         apart = tuple(n - one.waves[0] for n in one.waves)
-        what = (source.array.name, self.epoch, self.iteration, apart)
+        what = (self.epoch, self.iteration, apart)
         if not held.has(what, first, 1):
-            count = min(one.lanes - page, source.at_once)
-            run = (first, count) if one.lanes > source.at_once else planned.run(number)
-            held.what, (held.first, held.count) = what, run
-            source.load_entries(code, self.iteration, *run, planned.starts[one.waves])
+            # Those of the other loads of the tile, too, as far as they fit.
+            begin = first - first % source.at_once
+            if first + one.lanes - page > begin + source.at_once:
+                begin = first
+            held.what, held.first, held.count = what, begin, source.at_once
+            start = planned.starts[one.waves]
+            source.load_entries(code, self.iteration, begin, source.at_once, start)
         return source.entries.part(first - held.first)
 
     def lanes(self, code: Code, number: int) -> Register:

@@ -1,0 +1,98 @@
+"""Decode attention: contexts of any length, pages in any order, splits, several new tokens.
+
+Keys, values and table entries that no row may see are NaN, infinities, and pages that there are
+not; what rows see is normal, peaked or tiny.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.family_cases.drawn import HARD, Array, Kind, Problem
+from pipeloom.declare.decoding import decode_attention, decode_reduce
+from pipeloom.drive.trial import Data, Launchable
+
+DEPTH, TILE = 64, 32
+NOWHERE = (-1, 2**31 - 1, -(2**31), 10**6)
+"""Entries that name no page."""
+
+
+def _attention(page: int | None = None, group: int | None = None, dtype: str = "bf16") -> Kind:
+    return Kind(decode_attention(16, TILE, DEPTH, dtype=dtype, page=page, group=group), "gfx950", 1)
+
+
+MADE: tuple[Callable[[], Kind], ...] = (
+    _attention,
+    lambda: _attention(group=2),
+    lambda: _attention(page=1),
+    lambda: _attention(page=16, group=3),
+    lambda: _attention(page=64),
+    lambda: _attention(page=8, group=4, dtype="fp16"),
+    lambda: Kind(decode_reduce(16, DEPTH), "gfx950", 1),
+    lambda: Kind(decode_reduce(16, DEPTH), "gfx942", 1),
+)
+KINDS = len(MADE)
+
+
+def kind_of(number: int) -> Kind:
+    """A declaration."""
+    return MADE[number]()
+
+
+def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed: int) -> Problem:
+    """Lengths 0, 1, ragged and too many; tables with entries of nothing, and padding."""
+    if kind.loop.name == "decode_reduce":
+        return _reduction(rng, seed)
+    meaning = kernel.emitted.launch.meaning
+    batch, heads, splits = (int(n) for n in rng.integers(1, (4, 3, 5)))
+    keys = int(rng.choice([1, TILE, 3 * TILE - 5, 5 * TILE]))
+    place = meaning["K"].at
+    page = 0 if place is None else place.digits("keys")[-1].count
+    width = -(-keys // page) if page else 0
+    keys = width * page or keys
+    lengths = rng.choice([-2, 0, 1, keys // 2, keys - 1, keys, keys + 9], batch)
+    sizes = {"batch": batch, "heads": heads, "splits": splits, "q": int(rng.integers(1, 17))}
+    scale = float(rng.choice([1e-30, 1.0, 1.0, 8.0]))
+    inside = np.clip(lengths, 0, keys)
+    arrays: dict[str, Array] = {"lengths": lengths}
+    if not page:
+        sizes |= {"keys": keys, "d": DEPTH, "v": DEPTH}
+        seen = np.arange(keys) < inside[:, None]
+        arrays |= _cache(rng, (batch, heads, keys), seen[:, None], scale)
+    else:
+        pages = batch * width + int(rng.integers(0, 4))
+        table = rng.permutation(pages)[: batch * width].reshape(batch, width)
+        table[rng.random(table.shape) < 0.1] = rng.choice(NOWHERE)
+        used = np.zeros((pages, page), bool)
+        for row, length in zip(table, inside, strict=True):
+            for at in range(length):
+                if 0 <= row[at // page] < pages:
+                    used[row[at // page], at % page] = True
+            row[-(-length // page) :] = rng.choice([*NOWHERE, 0])
+        arrays |= {"table": table} | _cache(rng, (heads, pages, page), used[None], scale)
+        sizes |= {"table_length": width, "pages": pages, "slots": page, "c": DEPTH, "w": DEPTH}
+    spare = {name: 8 * int(rng.integers(0, 3)) for name in ("Q", "K", "V")}
+    return Problem(sizes, seed, arrays, spare, Data.NORMAL)
+
+
+def _cache(
+    rng: np.random.Generator, shape: tuple[int, ...], seen: Array, scale: float
+) -> dict[str, Array]:
+    """Keys and values; anything where nobody looks."""
+    found = {}
+    for name, size in (("K", scale), ("V", 1.0)):
+        values = rng.standard_normal((*shape, DEPTH)).astype(np.float32) * np.float32(size)
+        found[name] = np.where(seen[..., None], values, rng.choice(HARD, values.shape))
+    return found
+
+
+def _reduction(rng: np.random.Generator, seed: int) -> Problem:
+    splits, rows = int(rng.integers(1, 6)), int(rng.integers(1, 40))
+    lse = rng.standard_normal((splits, rows)).astype(np.float32) * np.float32(rng.choice([1, 40]))
+    lse[rng.random(lse.shape) < 0.3] = -np.inf
+    parts = rng.standard_normal((splits, rows, DEPTH)).astype(np.float32)
+    parts[np.isneginf(lse)] = 0
+    sizes = {"splits": splits, "r": rows, "v": DEPTH}
+    return Problem(sizes, seed, {"O": parts, "L": lse}, {}, Data.NORMAL)
