@@ -10,7 +10,7 @@ from __future__ import annotations
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import CDNA, PROCESSORS
-from pipeloom.machine.dtypes import BF8, BF8_FNUZ, DTYPES, F32, FP8, FP8_FNUZ
+from pipeloom.machine.dtypes import BF8, BF8_FNUZ, DTYPES, F32, FP4, FP8, FP8_FNUZ, I4, U4
 from pipeloom.machine.target import Target
 from pipeloom.program import NodeKind, Program
 from pipeloom.program.vocabulary import PRODUCTS
@@ -41,6 +41,15 @@ def check_types(loop: Loop, target: Target) -> None:
                     field=name,
                 )
     for node in (*meaning.inputs, *meaning.outputs):
+        streamed = node.kind is NodeKind.STREAM and node.type.dims[-1:] == (meaning.over,)
+        if node.type.dtype in (I4, U4, FP4) and not streamed:
+            raise ConfigError(
+                f"{meaning.name}: {node.name!r} is {node.type}, and two of its elements share a "
+                "byte",
+                hint=f"kernels read those along the loop only: stream it with {meaning.over!r} "
+                "last, or store it in 8 bits",
+                field=node.name,
+            )
         if node.type.dtype.bits > F32.bits:
             raise ConfigError(
                 f"{meaning.name}: {node.name!r} is {node.type}, and kernels compute in f32",

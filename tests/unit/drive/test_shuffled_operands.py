@@ -118,3 +118,13 @@ def test_tiles_of_whole_blocks(tile: dict[str, int], what: str) -> None:
 def test_an_array_with_too_few_blocks_is_refused(mx: Launchable) -> None:
     with pytest.raises(pl.ConfigError, match="B_blocks"):
         mx.emitted.launch.meaning.all_sizes({"m": 4, "n": 33, "k": 512, "B_blocks": 2})
+
+
+@pytest.mark.parametrize("dtype", [pl.I4, pl.U4, pl.FP4])
+def test_halves_of_bytes_across_the_loop_are_refused_before_anything_is_searched(
+    dtype: pl.DType,
+) -> None:
+    loop = pl.Loop("halves", over="r")
+    loop.store("out", loop.stream("X", dtype, r=4, c=256).to(pl.F32))
+    with pytest.raises(pl.ConfigError, match="share a byte"):
+        pl.pipeline(loop, "gfx950", waves=4)
