@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import (
     Cause,
     LoopPhase,
@@ -167,6 +168,7 @@ def test_loop_stalls_are_per_iteration() -> None:
         ("S16", "issue"),
         ("N3", "issue"),
         ("R G wl0 wv0", "waiting: global loads"),
+        ("V9 S1", "valu issue"),
         ("wv0 wl0", "issue"),
         ("B", "barriers"),
         ("B8", "barriers"),
@@ -217,3 +219,9 @@ def test_jitter_changes_latencies_but_not_the_work() -> None:
     assert len(shaken.events) == len(plain.events)
     other = simulate_stream("G4 wv0 M8 branch", iterations=12, jitter=0.5, seed=2)
     assert other.total_cycles != shaken.total_cycles
+
+
+@pytest.mark.parametrize("mfma", [{}, {"shape": 16}])
+def test_a_matrix_instruction_has_cycles_or_a_shape(mfma: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="names neither the cycles nor the shape"):
+        simulate_stream("M8", mfma=mfma)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +69,11 @@ def test_cells_are_all_of_a_box_each_wholly_in_others_or_not_at_all(
         for other in others:
             common = _points(piece) & _points(other)
             assert common in (set(), _points(piece))
+
+
+@pytest.mark.parametrize("rows", [(4, 8), (0, 1), (0, 4)])
+def test_a_value_may_lie_with_its_dimensions_turned_round(rows: tuple[int, int]) -> None:
+    """By their names, not by their lengths: a square tile has none to go by."""
+    how = view(("m", "n"), (rows, (8, 12)), ("n", "m"), ((0, 4), rows))
+    assert how is not None
+    assert value_box(how, ((1, 3), rows)) == (rows, (9, 11))

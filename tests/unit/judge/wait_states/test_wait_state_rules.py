@@ -6,6 +6,7 @@ import pytest
 
 from pipeloom.judge.wait_states import judge, read_assembly
 from pipeloom.judge.wait_states.effects import effects
+from pipeloom.judge.wait_states.instruction_facts import register_name
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.wait_rules import Danger
@@ -187,6 +188,26 @@ CASES: list[tuple[Danger, str, str, int, int]] = [
         4,
     ),
     (Danger.ZERO_FLAG, "v_cmp_gt_u32_e32 vcc, v1, v2", "v_mov_b32_e32 v3, src_vccz", 5, 5),
+    *(
+        row
+        for half in ("vcc_lo", "vcc_hi")
+        for row in (
+            (
+                Danger.VCC_TO_DIV_FMAS,
+                f"v_readfirstlane_b32 {half}, v1",
+                "v_div_fmas_f32 v4, v5, v6, v7",
+                4,
+                4,
+            ),
+            (
+                Danger.ZERO_FLAG,
+                f"v_readfirstlane_b32 {half}, v1",
+                "v_mov_b32_e32 v3, src_vccz",
+                5,
+                5,
+            ),
+        )
+    ),
     (
         Danger.VECTOR_TO_DPP,
         "v_mov_b32_e32 v1, 0",
@@ -414,3 +435,16 @@ def test_the_allowlist_covers_the_decoders_tables() -> None:
 def test_an_empty_program_has_no_hazards() -> None:
     assert judge([], target_for("gfx942")) == ()
     assert check_hazards("// nothing", "gfx942") == ()
+
+
+@pytest.mark.parametrize(
+    ("pair", "number"),
+    [("flat_scratch", 102), ("xnack_mask", 104), ("vcc", 106), ("exec", 126), ("s[4:5]", 4)],
+)
+def test_scalar_pairs_have_the_numbers_of_their_encoding(pair: str, number: int) -> None:
+    """CDNA 3 ISA, table of scalar operands; neighbours must not overlap."""
+    (one,), _ = read_assembly(f"s_mov_b64 {pair}, 0")
+    assert one.operands[0] == (number, number + 1)
+    if "[" not in pair:
+        assert register_name(number) == pair
+        assert register_name(number + 1) == f"{pair}_hi"
