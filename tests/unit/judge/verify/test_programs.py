@@ -613,3 +613,41 @@ def test_a_third_wave_reads_at_once_what_two_have_written() -> None:
     )
     assert verify(made).proved
     refuted(without(made, 0, "loop", 1), FindingKind.RAW)
+
+
+def filled_twice(*between: Step) -> Program:
+    """Two groups fill a place together, and again with the next tile, which one of them reads."""
+    shared = Access("buffer", shared=True)
+    fills = (
+        copy("X", "X", shared, 0, "vm", label="old"),
+        wait("vm"),
+        *between,
+        copy("X", "X", shared, 1, "vm", label="new"),
+        wait("vm"),
+        BARRIER,
+    )
+    rest = (
+        copy("X", "buffer", "R", 1, "lgkm", label="get"),
+        wait("lgkm"),
+        add_up(["R"], "sum", 1),
+        load_row("R", 0),
+        wait("vm"),
+        add_up(["R"], "sum", 0),
+        copy("out", "sum", "out", None, "vm", label="store"),
+    )
+    return program(
+        row_sum(),
+        [lds("buffer", TILE), register("R", TILE), register("sum", ROW, 0.0)],
+        [((0,), [straight("all", *fills, *rest)]), ((1,), [straight("all", *fills)])],
+        iterations=Affine(2),
+        trips=(),
+    )
+
+
+def test_what_one_group_wrote_may_land_on_what_the_other_writes_next() -> None:
+    """Each has waited for its own, and which slice is whose may change from step to step."""
+    assert verify(filled_twice(BARRIER)).proved
+    (finding,) = refuted(filled_twice(), FindingKind.WAR).findings
+    assert finding.first is not None
+    assert (finding.first.wave, finding.second.wave) == (0, 1)
+    assert (finding.first.slot, finding.second.slot) == (0, 2)
