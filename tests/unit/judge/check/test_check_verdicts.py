@@ -234,6 +234,25 @@ def test_out_of_bounds_matters_where_the_data_do(bench: Any) -> None:
     assert finding.witness.seen
 
 
+def test_out_of_bounds_matters_where_lds_takes_the_data_to(bench: Any) -> None:
+    """A load to LDS writes no register: what it brought matters if somebody reads it there."""
+    body = f"""{HEAD}
+  s_mov_b32 m0, 0
+  v_add_u32 v3, 0x400, v1
+  global_load_lds_dword v3, s[4:5]
+  s_waitcnt vmcnt(0)
+  ds_read_b32 v2, v1
+  s_waitcnt lgkmcnt(0)
+  global_store_dword v1, v2, s[6:7]
+  s_endpgm"""
+    used = judge(bench, body, waves=1).verdict
+    assert used.status is CheckStatus.RACE
+    assert CheckKind.OUT_OF_BOUNDS in {f.kind for f in used.findings}
+    unread = judge(bench, body.replace("v1, v2, s[6:7]", "v1, v0, s[6:7]"), waves=1).verdict
+    assert [f.kind for f in unread.dead] == [CheckKind.OUT_OF_BOUNDS]
+    assert unread.status is CheckStatus.PROVED
+
+
 def test_workgroups_that_store_to_the_same_place(bench: Any) -> None:
     body = f"""{HEAD}
   v_mov_b32 v2, s2
