@@ -2,7 +2,7 @@
 
     python benchmarks/mutation_score.py --measure            # once: which test runs which line
     python benchmarks/mutation_score.py --measure tests/unit/sync/test_new.py    # of these anew
-    python benchmarks/mutation_score.py --seed 1 --count 300
+    python benchmarks/mutation_score.py --seed 6:100
     python benchmarks/mutation_score.py --seed 1 2 --again --output evidence/mutation-score.md
 
 prints every mutant that no test noticed and the score: killed, of those that are not equivalent.
@@ -33,6 +33,7 @@ from evidence.evidence_page import Table, cell, commit, write_page
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "pipeloom"
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
+SEEDS = Path(__file__).parent / "mutation" / "seeds.toml"
 RECORD = Path(__file__).parent / "mutation" / "fates.json"
 
 Record = dict[str, tuple[str, str]]
@@ -43,6 +44,18 @@ def reasons() -> dict[str, str]:
     """Why each of the equivalent mutants is one."""
     stated: dict[str, str] = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
     return stated
+
+
+def worth(seed: int) -> str:
+    """What its score is worth: whether tests were written for what it left."""
+    stated: dict[str, str] = tomllib.loads(SEEDS.read_text("utf-8"))["seeds"]
+    return stated.get(str(seed), "Fresh: no test was written for what it left.")
+
+
+def drawn_of(text: str) -> tuple[int, int]:
+    """``5``, or ``5:100``: a seed and how many it draws."""
+    seed, _, count = text.partition(":")
+    return int(seed), int(count or 300)
 
 
 def fates(record: Record, mutants: Iterable[Mutant]) -> dict[Mutant, str]:
@@ -86,7 +99,8 @@ def page(drawn: Mapping[int, Sequence[Mutant]], record: Record, made: str) -> st
             row = (*done, done[0] - done[1] - done[2])
             table.put((part,), [tuple(map(str, row))])
         table.put(("total",), [tuple(str(table.total(c)) for c in table.header[1:])])
-        lines += [f"## Seed {seed}: {counted(of.values())[1]}", "", *table.lines(), ""]
+        score = counted(of.values())[1]
+        lines += [f"## Seed {seed}: {score}", "", worth(seed), "", *table.lines(), ""]
         left = Table(("left", "line", "fate"), 1)
         same = Table(("equivalent", "reason"), 1)
         for m in sorted(mutants, key=lambda m: m.key):
@@ -149,8 +163,14 @@ def false_killers(record: Record, keys: Iterable[str], work: Path) -> set[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, nargs="+", default=[1])
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument(
+        "--seed",
+        type=drawn_of,
+        nargs="+",
+        default=[(1, 300)],
+        metavar="SEED[:COUNT]",
+        help="what to draw, 300 unless given",
+    )
     parser.add_argument(
         "--rounds", type=float, nargs="*", default=[5, 30, 120], help="seconds of tests, each more"
     )
@@ -170,7 +190,7 @@ def main() -> int:
         measure(ROOT, args.work, args.workers, args.measure or ())
     recorded: Path = args.record
     record: Record = json.loads(recorded.read_text("utf-8")) if recorded.exists() else {}
-    drawn = {seed: draw(PACKAGE, args.count, seed) for seed in args.seed}
+    drawn = {seed: draw(PACKAGE, count, seed) for seed, count in args.seed}
     alive = {m.key: m for mutants in drawn.values() for m in mutants}
     if not args.again:
         dead = {key for key, (fate, _) in record.items() if fate == Fate.KILLED.value}
