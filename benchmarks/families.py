@@ -83,10 +83,11 @@ def run_problem(family: Family, kind: Kind, kernel: Launchable, seed: int) -> Tr
     return family.draw_problem(np.random.default_rng([27, seed]), kind, kernel, seed).run(kernel)
 
 
-def unsafe(program: Program, count: int) -> Iterator[tuple[str, Launchable]]:
+def unsafe(program: Program, count: int, seed: int) -> Iterator[tuple[str, Launchable]]:
     """Of ``count`` weakenings, what was done in those that the verifier objects to, emitted."""
     made = list(weakenings(program)) if count else []
-    for weakened in made[:: max(1, len(made) // max(count, 1))][:count]:
+    order = np.random.default_rng([29, seed]).permutation(len(made))
+    for weakened in (made[at] for at in order[:count]):
         if not proves(weakened.program):
             emitted = emit_program(weakened.program, judge=_waves_through)
             yield weakened.what, Launchable.load(emitted, assemble(emitted))
@@ -113,7 +114,7 @@ def run_family(name: str, count: int, weaken: int, llvm: Llvm | None) -> FamilyR
             found.findings += bool(trial.findings)
             found.outside += trial.spoilt > 0
             print(name, number, kind.arch, trial.summary(), flush=True)
-        for what, weak in unsafe(program, weaken):
+        for what, weak in unsafe(program, weaken, number):
             found.unsafe += 1
             if all(run_problem(family, kind, weak, seed).ok for seed in range(ATTEMPTS)):
                 found.unnoticed += 1

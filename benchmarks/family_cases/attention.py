@@ -35,7 +35,7 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
         "heads": int(rng.choice([1, 2])),
         "group": int(rng.choice([1, 3])),
         "q": int(rng.choice([0, 1, 30, 64, 70])),
-        "keys": loop_size(rng, kernel, 150),
+        "keys": loop_size(rng, kernel),
         **{dim: meaning.tile[dim] for dim in ("d", "v")},
     }
     arrays: dict[str, Array] = {}

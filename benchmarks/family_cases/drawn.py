@@ -71,11 +71,12 @@ def ready(program: Program) -> Launchable:
     return Launchable.load(emitted, assemble(emitted))
 
 
-def loop_size(rng: np.random.Generator, kernel: Launchable, most: int) -> int:
-    """A size along the loop that a kernel takes: any up to ``most``, or some whole trips."""
+def loop_size(rng: np.random.Generator, kernel: Launchable) -> int:
+    """A size along the loop that a kernel takes: any up to a few trips, or some whole trips."""
     launch = kernel.emitted.launch
     if launch.meaning.ragged or launch.placing.ragged:
-        return whole_loads(kernel, launch.meaning.over, int(rng.integers(0, most + 1)))
+        size = int(rng.integers(0, launch.least + 3 * launch.step + 1))
+        return whole_loads(kernel, launch.meaning.over, size)
     return launch.least + launch.step * int(rng.integers(0, 3))
 
 

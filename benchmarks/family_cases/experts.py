@@ -51,7 +51,7 @@ def routed(
 
 def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed: int) -> Problem:
     """Tokens down to 1, experts without any, ragged columns."""
-    depth = loop_size(rng, kernel, 200)
+    depth = loop_size(rng, kernel)
     tokens, experts = int(rng.choice([1, 5, 30, 90])), int(rng.integers(1, 5))
     named = "ids" if kind.loop.name != "grouped" else "rows"
     if named == "rows":

@@ -54,7 +54,7 @@ def kind_of(number: int) -> Kind:
 def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed: int) -> Problem:
     """Sizes down to 0 and 1, any K, infinities, NaN and denormals; of bytes all codes."""
     m, n = (int(size) for size in rng.choice([0, 1, 7, 33, 64, 70], 2))
-    sizes = {"m": m, "n": n, "k": loop_size(rng, kernel, 300)}
+    sizes = {"m": m, "n": n, "k": loop_size(rng, kernel)}
     arrays: dict[str, Array] = {}
     for node in kind.loop.meaning.inputs:
         name, shape = node.name, tuple(sizes[dim] for dim in node.dims)

@@ -56,7 +56,7 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     most = meaning.tile["n"]
     sizes = {
         "b": int(rng.choice([0, 1, 2, 5])),
-        "r": loop_size(rng, kernel, 9),
+        "r": loop_size(rng, kernel),
         "n": whole_loads(kernel, "n", int(rng.choice([1, 2, 7, most // 2 + 1, most - 1, most]))),
     }
     arrays: dict[str, Array] = {}
