@@ -6,13 +6,13 @@ from math import prod
 
 import numpy as np
 
-from benchmarks.family_cases.drawn import Kind, Problem, awkward
+from benchmarks.family_cases.drawn import Kind, Problem, awkward, gaps
 from pipeloom.declare.kernels import conv2d, conv3d
 from pipeloom.drive.trial import Data, Launchable
+from pipeloom.program.placed_streams import reads_zeros_past
 
 KINDS = 12
 """Different kernels; problems take them in turn."""
-SPARE = 8
 
 
 def kind_of(number: int) -> Kind:
@@ -40,7 +40,7 @@ def kind_of(number: int) -> Kind:
     return Kind(loop, arch)
 
 
-def draw_problem(rng: np.random.Generator, kind: Kind, _: Launchable, seed: int) -> Problem:
+def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed: int) -> Problem:
     """Sizes of images down to 1, with any number of filters."""
     node = kind.loop.meaning["X"]
     assert node.at is not None
@@ -52,6 +52,8 @@ def draw_problem(rng: np.random.Generator, kind: Kind, _: Launchable, seed: int)
     tile = node.type.sizes["k"]
     depth = prod(digit.count for digit in node.at.digits("k"))
     sizes["k"] = -(-depth // tile) * tile
+    if reads_zeros_past("k", node):
+        sizes["k"] += kernel.emitted.launch.step * int(rng.choice([0, 0, 3]))
     whole = kind.loop.meaning.all_sizes(sizes)
     arrays = {}
     hard = bool(rng.random() < 0.3)
@@ -61,6 +63,6 @@ def draw_problem(rng: np.random.Generator, kind: Kind, _: Launchable, seed: int)
         whole,
         seed,
         arrays,
-        {"X": SPARE * int(rng.integers(0, 3)) * (2 if node.type.dtype.bits == 8 else 1)},
+        gaps(rng, kernel, whole),
         Data.INTEGERS if hard else Data(str(rng.choice(["integers", "normal"]))),
     )

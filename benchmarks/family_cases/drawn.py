@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pipeloom.declare import Loop
 from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.pipeline import pipeline
-from pipeloom.drive.trial import Data, Launchable, Trial, run_program
-from pipeloom.program import Program
+from pipeloom.drive.trial import SPARE, Data, Launchable, Trial, run_program
+from pipeloom.program import NodeKind, Program
 from pipeloom.write import assemble
 
 Array = NDArray[Any]
@@ -72,12 +72,14 @@ def ready(program: Program) -> Launchable:
 
 
 def loop_size(rng: np.random.Generator, kernel: Launchable) -> int:
-    """A size along the loop that a kernel takes: any up to a few trips, or some whole trips."""
+    """A size along the loop that a kernel takes: none, a few, or so many trips that what one
+    leaves behind is met by another."""
     launch = kernel.emitted.launch
+    trips = int(rng.choice([0, 1, 2, 5]))
     if launch.meaning.ragged or launch.placing.ragged:
-        size = int(rng.integers(0, launch.least + 3 * launch.step + 1))
+        size = int(rng.integers(0, launch.least + trips * launch.step + 1))
         return whole_loads(kernel, launch.meaning.over, size)
-    return launch.least + launch.step * int(rng.integers(0, 3))
+    return launch.least + launch.step * trips
 
 
 def whole_loads(kernel: Launchable, dim: str, size: int) -> int:
@@ -86,12 +88,16 @@ def whole_loads(kernel: Launchable, dim: str, size: int) -> int:
 
 
 def gaps(rng: np.random.Generator, kernel: Launchable, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Elements behind the rows of inputs, so many that rows are aligned as the kernel wants."""
-    found = {}
-    for node in kernel.emitted.launch.meaning.inputs:
+    """Elements behind the rows of inputs, so many that rows are aligned as the kernel wants, and
+    behind those of outputs, which are stored wide only where they are aligned."""
+    found, meaning = {}, kernel.emitted.launch.meaning
+    sizes = meaning.all_sizes(sizes)
+    for node in (*meaning.inputs, *meaning.outputs):
         bits, last = node.type.dtype.bits, -(-sizes[node.array_dims[-1]] // node.type.dtype.covers)
         whole = max(8 * node.align // bits, 1)
         found[node.name] = -last % whole + whole * int(rng.integers(0, 2))
+        if node.kind is NodeKind.OUTPUT and rng.random() < 0.4:
+            found[node.name] = SPARE
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.family_cases.drawn import Array, Kind, Problem, awkward, loop_size
+from benchmarks.family_cases.drawn import Array, Kind, Problem, awkward, gaps, loop_size
 from pipeloom.declare.experts import TOKEN_BITS, grouped, moe_down, moe_up
 from pipeloom.drive.trial import Data, Launchable
 
@@ -72,4 +72,4 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     hard = bool(rng.random() < 0.3)
     if hard:
         arrays[source.name] = awkward(rng, tuple(sizes[d] for d in source.dims))
-    return Problem(sizes, seed, arrays, {source.name: 8 * int(rng.integers(0, 3))}, Data.INTEGERS)
+    return Problem(sizes, seed, arrays, gaps(rng, kernel, sizes), Data.INTEGERS)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.family_cases.drawn import Kind, Problem, awkward
+from benchmarks.family_cases.drawn import Kind, Problem, awkward, gaps
 from pipeloom.declare.kernels import gemm_weights
 from pipeloom.drive.trial import Data, Launchable
 from pipeloom.machine.dtypes import dtype_for
 
 KINDS = 12
 """Different kernels; problems take them in turn."""
-SPARE = 16
 
 
 def kind_of(number: int) -> Kind:
@@ -58,6 +57,6 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
         {"m": m, "n": n, "k": depth},
         seed,
         arrays,
-        {"A": SPARE * int(rng.integers(0, 2)), "B": 2 * SPARE * int(rng.integers(0, 2))},
+        gaps(rng, kernel, {"m": m, "n": n, "k": depth}),
         Data.NORMAL,
     )
