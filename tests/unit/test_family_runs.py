@@ -50,7 +50,7 @@ def test_a_row_replaces_its_own_only(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_every_kernel_can_be_drawn(name: str) -> None:
     family = FAMILIES[name]
     kinds = [family.kind_of(number) for number in range(family.KINDS)]
-    assert {kind.arch for kind in kinds} == {"gfx942", "gfx950"}
+    assert {kind.arch for kind in kinds} <= {"gfx942", "gfx950"}
     assert all(
         kind.loop.meaning == family.kind_of(at).loop.meaning for at, kind in enumerate(kinds)
     )
