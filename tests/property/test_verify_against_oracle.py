@@ -32,6 +32,7 @@ from pipeloom.reference.kernels import (
     WaitCounter,
     kernel_for,
 )
+from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
 
@@ -260,7 +261,7 @@ def mutate(compiled: CompiledSchedule, rng: random.Random) -> CompiledSchedule:
 def judge(compiled: CompiledSchedule, seed: int) -> str:
     """Compare a verdict with the machine; the word for what disagrees, or ''."""
     kernel = kernel_for(compiled)
-    verdict = verify(compiled)
+    verdict = verify(lift(compiled))
     if verdict.proved:
         return "" if survives(compiled, kernel, seed) else "missed"
     for finding in verdict.findings:
@@ -299,5 +300,5 @@ def test_synchronised_schedules_and_mutants(kind: str) -> None:
     for number in range(8):
         mutant = original if number == 0 else mutate(original, rng)
         assert judge(mutant, number) == ""
-        proved += verify(mutant).proved
+        proved += verify(lift(mutant)).proved
     assert 1 <= proved < 8
