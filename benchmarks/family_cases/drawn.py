@@ -14,6 +14,7 @@ from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import SPARE, Data, Launchable, Trial, run_program
 from pipeloom.program import NodeKind, Program
+from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.write import assemble
 
 Array = NDArray[Any]
@@ -93,6 +94,8 @@ def gaps(rng: np.random.Generator, kernel: Launchable, sizes: Mapping[str, int])
     found, meaning = {}, kernel.emitted.launch.meaning
     sizes = meaning.all_sizes(sizes)
     for node in (*meaning.inputs, *meaning.outputs):
+        if blocked_matrix(node):
+            continue  # blocks lie together
         bits, last = node.type.dtype.bits, -(-sizes[node.array_dims[-1]] // node.type.dtype.covers)
         whole = max(8 * node.align // bits, 1)
         found[node.name] = -last % whole + whole * int(rng.integers(0, 2))
