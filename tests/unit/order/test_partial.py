@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipeloom.declare import Loop, maximum
@@ -9,8 +11,12 @@ from pipeloom.declare.kernels import attention
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.instructions import refine
 from pipeloom.order.node_tasks import lower
+from pipeloom.order.partial import in_parts, kept_partial
+from pipeloom.order.spread import accumulator, shared_lanes
 from pipeloom.order.tasks import Lowered
 from pipeloom.program.nodes import Region
+from pipeloom.program.resources import Layout
+from pipeloom.program.vocabulary import Reduce
 
 
 def lowered(loop: Loop, waves: int = 4) -> Lowered:
@@ -46,6 +52,12 @@ def test_attention_exchanges_nothing_in_the_common_path() -> None:
     assert parts(attention(64, 32, 32)) == {"best", "gt", "l"}
 
 
+def test_a_part_is_combined_with_no_other_lane() -> None:
+    row = Layout("accumulator", (("side", 16), ("only", 0)))
+    assert shared_lanes(accumulator(16), (64, 64), in_parts(row, Reduce.ADD)) == 1
+    assert shared_lanes(accumulator(16), (64, 64), row) == 64 // 16
+
+
 def test_steps_that_only_skipped_ones_need_are_skipped() -> None:
     tasks = {task.node: task.when for task in lowered(attention(64, 32, 32)).tasks}
     skipped = {"max.2", "max", "sub", "mul.2", "alpha", "l.next", "O.next", "m.next"}
@@ -66,6 +78,18 @@ def test_steps_that_only_skipped_ones_need_are_skipped() -> None:
 )
 def test_what_something_else_needs_is_whole(loop: Loop, kept: set[str]) -> None:
     assert parts(loop) == kept
+
+
+def test_what_is_carried_as_a_maximum_is_no_sum_of_parts() -> None:
+    """The magnitudes of what is scaled begin at 0, like a sum, and lanes' parts do not add up."""
+    loop = Loop("magnitudes", over="k")
+    scores = loop.resident("A", "bf16", q=64, d=32) @ loop.stream("B", "bf16", k=32, d=32).staged()
+    top = loop.carry("top", "f32", start=0, q=64)
+    top += scores.sum("k").named("most")
+    loop.store("scale", top * 0.5)
+    assert kept_partial(loop.meaning, loop.ops, {}) == {"top": Reduce.ADD, "most": Reduce.ADD}
+    nodes = (replace(n, op="amax") if n.op == "sum" else n for n in loop.meaning.nodes)
+    assert kept_partial(replace(loop.meaning, nodes=tuple(nodes)), loop.ops, {}) == {}
 
 
 def test_lanes_are_joined_once_in_the_last_part() -> None:

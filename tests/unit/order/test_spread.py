@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom.declare import Loop
+from pipeloom.declare import Loop, maximum
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BF16, BOOL, F32
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.layouts import Layouts, choose_layouts
-from pipeloom.order.matrix_choice import granules, products
+from pipeloom.order.matrix_choice import granules, in_vectors, products
 from pipeloom.order.shares import divide
 from pipeloom.order.spread import (
     UNIFORM,
@@ -172,3 +172,35 @@ def test_what_an_operand_is_computed_of_lies_like_it() -> None:
     assert values["R"] == Layout("accumulator", (("side", numbers["side"]), ("only", 0)))
     assert dict(values["F"].numbers) == {**numbers, "only": 1}
     assert dict(values["S"].numbers) == {**numbers, "group": 32}
+
+
+def test_a_sum_of_what_lies_across_and_what_lies_along_is_refused() -> None:
+    """Both are results of a product, but a lane has a row of one and a column of the other."""
+    loop = Loop("across", over="k")
+    a, b = loop.resident("A", "bf16", m=64, d=32), loop.stream("B", "bf16", k=64, d=32)
+    total = loop.carry("total", "f32", start=0, m=64, k=64)
+    along = a @ b.staged()
+    across = (b.staged() @ a).to("bf16")
+    total += along * across
+    loop.store("out", total)
+    with pytest.raises(ConfigError, match=r"does not lie where mul over m, k"):
+        layouts_of(loop, 4)
+
+
+def relu_in_the_loop(where: str) -> Loop:
+    """A product whose result, or one operand, goes through a vector op in each iteration."""
+    loop = Loop("relu", over="m" if where == "result" else "k")
+    a = loop.stream("A", "bf16", m=64, k=64)
+    if where == "result":
+        loop.store("out", maximum(a.staged() @ loop.resident("B", "bf16", n=64, k=64), 0.0))
+        return loop
+    c = loop.carry("C", m=64, n=64)
+    b = loop.stream("W", "bf16", n=64, k=64)
+    c += (maximum(a, 0.0).to("bf16") if where == "operand" else a.staged()) @ b.staged()
+    loop.store("out", maximum(c, 0.0))
+    return loop
+
+
+@pytest.mark.parametrize("where", ["result", "operand", "after the loop"])
+def test_vector_ops_between_products(where: str) -> None:
+    assert in_vectors(relu_in_the_loop(where).meaning) is (where != "after the loop")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from pipeloom.judge.verify import verify
 from pipeloom.judge.verify.dated_run import walk_group
 from pipeloom.judge.verify.prove import _verdict
 from pipeloom.judge.verify.severity import STEADY_AFTER, GroupClock
-from pipeloom.program import Program, Work
+from pipeloom.program import Access, Program, Work
 from pipeloom.reference.lift import lift
 from tests.unit.judge.verify.programs import (
     ROW,
@@ -31,22 +33,26 @@ from tests.unit.judge.verify.programs import (
 
 LIMITS = {"vm": 63, "lgkm": 15}
 SOURCES = {"vm": "X", "lgkm": "L"}
+BIG = ("big", Access("big"))
 Op = tuple[str, int, int]
 """Counter, entries, latency."""
 
 
-def program_of(ops: list[Op]) -> Program:
+def program_of(ops: list[Op], when: Sequence[bool] = ()) -> Program:
     steps = [
-        replace(copy("X", SOURCES[counter], "R", 0, counter, entries), latency=cycles)
-        for counter, entries, cycles in ops
+        replace(
+            copy("X", SOURCES[counter], "R", 0, counter, entries, BIG if under else None),
+            latency=cycles,
+        )
+        for (counter, entries, cycles), under in zip_longest(ops, when)
     ]
-    resources = [register("R", TILE), register("sum", ROW), lds("L", TILE)]
+    resources = [register("R", TILE), register("sum", ROW), register("big", ROW), lds("L", TILE)]
     return program(row_sum(), resources, [((0,), [straight("all", *steps)])])
 
 
-def played(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
-    """The windows, and the cycle of the last issue."""
-    base = program_of(ops)
+def played(ops: list[Op], stalls: bool, when: Sequence[bool] = ()) -> tuple[list[Window], int]:
+    """The windows, and the cycle of the last issue; ``when`` says which are under a condition."""
+    base = program_of(ops, when)
     walk = walk_group(base, 0, {"T": 0}, None)
     windows: dict[int, Window] = {}
     latencies = {id(m.step): m.step.latency for m in walk.moments if isinstance(m.step, Work)}
@@ -86,6 +92,24 @@ def entry_by_entry(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
 )
 def test_laps_skipped_are_laps_played(ops: list[Op], stalls: bool) -> None:
     assert played(ops, stalls) == entry_by_entry(ops, stalls)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(list(LIMITS)), st.integers(1, 20), st.integers(1, 300), st.booleans()
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_steps_under_a_condition_take_as_long_as_others(
+    ops: list[tuple[str, int, int, bool]],
+) -> None:
+    """Nothing waits here, so it does not matter that no wait counts on them."""
+    plain = [(counter, entries, cycles) for counter, entries, cycles, _ in ops]
+    when = [under for *_, under in ops]
+    assert played(plain, False, when) == entry_by_entry(plain, False)
 
 
 @pytest.mark.parametrize("stalls", [False, True])

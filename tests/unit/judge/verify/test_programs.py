@@ -651,3 +651,90 @@ def test_what_one_group_wrote_may_land_on_what_the_other_writes_next() -> None:
     assert finding.first is not None
     assert (finding.first.wave, finding.second.wave) == (0, 1)
     assert (finding.first.slot, finding.second.slot) == (0, 2)
+
+
+def last_fill(*, unrolled: bool) -> Program:
+    """Two waves fill LDS in every trip; another adds up out of memory, and the last tile from LDS.
+
+    ``unrolled`` has two steps do it in turn.
+    """
+    shared = Access("buffer", shared=True)
+    fills: list[list[Step]] = [
+        [copy("X", "X", shared, n, "vm"), BARRIER, wait("vm")]
+        for n in range(1, 3 if unrolled else 2)
+    ]
+    adds: list[list[Step]] = [
+        [load_row("R", n), wait("vm"), add_up(["R"], "sum", n), BARRIER] for n in range(len(fills))
+    ]
+    trips = len(fills)
+    end = (
+        BARRIER,
+        copy("X", "buffer", "R", 0, "lgkm"),
+        wait("lgkm"),
+        add_up(["R"], "sum", 0),
+        copy("out", "sum", "out", None, "vm", label="store"),
+    )
+    return program(
+        row_sum(),
+        [lds("buffer", TILE), register("R", TILE), register("sum", ROW, 0.0)],
+        [
+            (
+                (0, 1),
+                [
+                    straight("first", copy("X", "X", shared, 0, "vm"), wait("vm"), BARRIER),
+                    looped(*(step for fill in fills for step in fill), advance=trips),
+                    straight("end", BARRIER),
+                ],
+            ),
+            (
+                (2,),
+                [
+                    straight("first", BARRIER),
+                    looped(*(step for add in adds for step in add), advance=trips),
+                    straight("end", *end, first=Affine(0, (("T", trips),))),
+                ],
+            ),
+        ],
+        iterations=Affine(1, (("T", trips),)),
+    )
+
+
+def test_each_wave_has_the_same_slice_whenever_a_step_runs() -> None:
+    """So what it has waited for needs no barrier before it does it again; two steps may slice a
+    tile in two ways."""
+    assert verify(last_fill(unrolled=False)).proved
+    refuted(last_fill(unrolled=True), FindingKind.WAR)
+
+
+def test_of_groups_that_fill_a_place_the_one_that_did_not_wait_is_to_blame() -> None:
+    """The reader's own part of the tile is there; the other's may still be the tile before."""
+    shared = Access("buffer", shared=True)
+    old = (copy("X", "X", shared, 0, "vm", label="old"), wait("vm"), BARRIER, BARRIER)
+    new = copy("X", "X", shared, 1, "vm", label="new")
+    rest = (
+        copy("X", "buffer", "R", 1, "lgkm", label="get"),
+        wait("lgkm"),
+        add_up(["R"], "sum", 1),
+        load_row("R", 0),
+        wait("vm"),
+        add_up(["R"], "sum", 0),
+        copy("out", "sum", "out", None, "vm", label="store"),
+    )
+
+    def made(*late: Step) -> Program:
+        return program(
+            row_sum(),
+            [lds("buffer", TILE), register("R", TILE), register("sum", ROW, 0.0)],
+            [
+                ((0,), [straight("all", *old, new, *late, BARRIER)]),
+                ((1,), [straight("all", *old, new, wait("vm"), BARRIER, *rest)]),
+            ],
+            iterations=Affine(2),
+            trips=(),
+        )
+
+    assert verify(made(wait("vm"))).proved
+    (finding,) = refuted(made(), FindingKind.RAW).findings
+    assert finding.first is not None
+    assert (finding.first.wave, finding.first.slot) == (0, 4)
+    assert (finding.second.wave, finding.second.slot) == (1, 7)

@@ -6,7 +6,9 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +297,32 @@ def test_a_certificate_refutes_every_smaller_ii(count: int) -> None:
     result = solve_modulo(ModuloProblem("busy", (MachineUnit("u", 1),), ops, ()))
     refuted = [ii for r in result.certificate.refutations for ii in range(r.first, r.last + 1)]
     assert (result.ii, refuted) == (count, list(range(1, count)))
+
+
+def test_neighbouring_iis_that_fall_alike_are_refuted_together() -> None:
+    """Three ops hold a unit twice each; which IIs have room for them, by trying all starts."""
+    pairs = [((0, 1), (6, 3)), ((0, 2), (9, 1)), ((0, 3), (5, 2))]
+
+    def fits(ii: int) -> bool:
+        slots = [[o + n for o, length in pair for n in range(length)] for pair in pairs]
+        starts = product(range(ii), repeat=len(pairs))
+        held = (
+            Counter((s + x) % ii for s, mine in zip(at, slots, strict=True) for x in mine)
+            for at in starts
+        )
+        return any(max(count.values()) == 1 for count in held)
+
+    smallest = next(ii for ii in range(1, 30) if fits(ii))
+    ops = tuple(
+        Op(f"op {n}", 0, tuple(Reservation("u", length, offset=o) for o, length in pair))
+        for n, pair in enumerate(pairs)
+    )
+    result = solve_modulo(ModuloProblem("twice", (MachineUnit("u", 1),), ops, ()), workers=1)
+    found = result.certificate.refutations
+    refuted = [ii for r in found for ii in range(r.first, r.last + 1)]
+    assert (result.ii, refuted) == (smallest, list(range(1, smallest)))
+    assert found[-1].last > found[-1].first
+    assert all(one.how != two.how for one, two in pairwise(found))
 
 
 def test_what_holds_a_unit_for_long_is_one_run_of_its_slots() -> None:
