@@ -22,7 +22,7 @@ def rows(name: str, dtype: pl.DType = pl.F32) -> tuple[pl.Loop, Any]:
 
 def bits(rng: np.random.Generator, sizes: Sizes) -> Arrays:
     shape = (sizes["m"], sizes["n"])
-    return {name: rng.integers(-1000, 1000, shape) for name in "XY"}
+    return {name: rng.integers(-(2**31), 2**31, shape) for name in "XY"}
 
 
 def nibbles(rng: np.random.Generator, sizes: Sizes) -> Arrays:
@@ -94,12 +94,12 @@ def argmax_of_rows() -> pl.Loop:
 
 @right(
     lambda X, Y: {
-        "a": X.astype(int) & Y.astype(int),
-        "o": X.astype(int) | 15,
-        "x": X.astype(int) ^ Y.astype(int),
-        "r": X.astype(int) >> 3,
-        "l": X.astype(int) << 2,
-        "i": ~X.astype(int),
+        "a": X.astype(np.int32) & Y.astype(np.int32),
+        "o": X.astype(np.int32) | 15,
+        "x": X.astype(np.int32) ^ Y.astype(np.int32),
+        "r": X.astype(np.int32) >> 3,
+        "l": X.astype(np.int32) << 2,
+        "i": ~X.astype(np.int32),
     },
     SIZES,
     arrays=bits,

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.declare import numpy_names
+from pipeloom.declare.mask_numbers import mask_number
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, I32, DType
 from pipeloom.program.tiles import TileType
@@ -256,14 +257,21 @@ class Tensor:
 
     def __invert__(self) -> Tensor:
         if _whole(self):
-            return self._loop.apply("sub", -1.0, self, dtype=I32)
+            return self ^ -1
         return self._loop.apply("eq", _truth("~", self), 0.0)
 
     def __lshift__(self, places: int) -> Tensor:
-        return self._loop.apply("mul", self, 2.0 ** self._places("<<", places), dtype=I32)
+        """As an i32, from which bits may fall out at its upper end."""
+        return self._bits("shift_left", "<<", self._places("<<", places))
 
     def __rshift__(self, places: int) -> Tensor:
-        return self._loop.apply("floor", self * 2.0 ** -self._places(">>", places), dtype=I32)
+        return self._bits("shift_right", ">>", self._places(">>", places))
+
+    def __rlshift__(self, number: object) -> Tensor:
+        raise self._no(f"{number!r} << x", "powers of two are 2 ** x")
+
+    def __rrshift__(self, number: object) -> Tensor:
+        raise self._no(f"{number!r} >> x", "shift by a number: x >> 3")
 
     def _places(self, sign: str, places: object) -> int:
         if _whole(self) and isinstance(places, Integral) and 0 <= int(places) < 32:
@@ -275,9 +283,11 @@ class Tensor:
 
     def _bits(self, op: str, sign: str, other: object) -> Tensor:
         if isinstance(other, Integral) and not isinstance(other, bool):
-            return self._loop.apply(op, self, int(other), dtype=I32)
+            return self._loop.apply(
+                op, _as_i32(self), mask_number(self.name, sign, int(other)), dtype=I32
+            )
         if isinstance(other, Tensor) and _whole(other):
-            return self._loop.apply(op, self, other, dtype=I32)
+            return self._loop.apply(op, _as_i32(self), _as_i32(other), dtype=I32)
         raise self._no(f"{sign} {other!r}", "bits are those of whole numbers: x.to(pl.I32)")
 
     def __abs__(self) -> Tensor:
@@ -394,6 +404,10 @@ LARGEST_INDEX = 2.0**24
 
 def _whole(value: Tensor) -> bool:
     return value.type.dtype.is_integer and not value.type.dtype.is_bool
+
+
+def _as_i32(value: Tensor) -> Tensor:
+    return value if value.type.dtype == I32 else value.to(I32)
 
 
 def _truth(sign: str, value: object) -> Tensor:

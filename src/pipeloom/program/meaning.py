@@ -32,6 +32,7 @@ from pipeloom.program.placed_streams import check_placed, derived_sizes
 from pipeloom.program.problem_spans import ProblemSpan, check_batch
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
+from pipeloom.program.whole_numbers import check_integers
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,7 @@ class Meaning:
                 hint="give an op its operands; one that reduces, or adds to init, is a reduction",
                 field=node.name,
             )
+        check_integers(node, op, [self[name] for name in node.uses])
         truths = [self[name].type.dtype.is_bool for name in node.uses]
         if node.type.dtype.is_bool and not (op.bool_result or (all(truths) and op.keeps_truth)):
             raise GraphError(
@@ -345,10 +347,8 @@ class Meaning:
         if node.op != "max" or self.until is None or node.when is not None:
             return False
         one = self[node.uses[1]]
-        return self.is_left(node.uses[0], self.until) and (one.kind, one.start) == (
-            NodeKind.CONSTANT,
-            1,
-        )
+        least = one.kind is NodeKind.CONSTANT and one.start == 1
+        return least and self.is_left(node.uses[0], self.until)
 
     @cached_property
     def tile(self) -> Mapping[str, int]:

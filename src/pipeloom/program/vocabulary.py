@@ -110,6 +110,8 @@ class OpDef:
     masks: bool = False
     """Whether it is the first operand where the second (what is left) is at least the third, or 1,
     and a constant elsewhere."""
+    integers: bool = False
+    """Whether operands and result are i32, of which it sees all 32 bits."""
 
     def lowered(self, isa: str = CDNA) -> Lowering | None:
         """The instructions of an instruction set, None where it has none.
@@ -288,20 +290,19 @@ def _wave(name: str, function: Callable[[Array], Array]) -> OpDef:
     return _near(name, _turned(function), *turns, f"v_{name}_f32 {{d}}, {{t}}")
 
 
-def _bitwise(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
-    """Of whole numbers, which registers hold as f32."""
-    lowering = (
-        "v_cvt_i32_f32 {t}, {0}",
-        "v_cvt_i32_f32 {d}, {1}",
-        f"{mnemonic} {{d}}, {{t}}, {{d}}",
-        "v_cvt_f32_i32 {d}, {d}",
-    )
+def _as_i32(value: Array) -> Array:
+    """As v_cvt_i32_f32 has it: what is past the largest saturates, a NaN is 0 (CDNA3 ISA)."""
+    wide = np.trunc(np.nan_to_num(np.asarray(value, np.float64)))
+    return np.clip(wide, -(2.0**31), 2.0**31 - 1).astype(np.int32)
 
-    def apply(a: Array, b: Array) -> Array:
-        whole = (np.nan_to_num(x).astype(np.int64) for x in (a, b))
-        return np.asarray(function(*whole), np.result_type(a, b))
 
-    return OpDef(name, 2, apply, lowering=lowering, exact=True, commutes=True)
+def _bits(name: str, function: Callable[..., Array], lowering: str, **known: Any) -> OpDef:
+    """Of the 32 bits of whole numbers, as registers hold them."""
+
+    def apply(*operands: Array) -> Array:
+        return np.asarray(function(*map(_as_i32, operands)), np.float64)
+
+    return OpDef(name, 2, apply, lowering=(lowering,), exact=True, integers=True, **known)
 
 
 def _select(condition: Array, a: Array, b: Array) -> Array:
@@ -345,9 +346,12 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     _number("round", np.rint, "v_rndne_f32 {d}, {0}", arity=1),
     _wave("sin", np.sin),
     _wave("cos", np.cos),
-    _bitwise("bit_and", np.bitwise_and, "v_and_b32"),
-    _bitwise("bit_or", np.bitwise_or, "v_or_b32"),
-    _bitwise("bit_xor", np.bitwise_xor, "v_xor_b32"),
+    _bits("bit_and", np.bitwise_and, "v_and_b32 {d}, {0}, {1}", commutes=True),
+    _bits("bit_or", np.bitwise_or, "v_or_b32 {d}, {0}, {1}", commutes=True),
+    _bits("bit_xor", np.bitwise_xor, "v_xor_b32 {d}, {0}, {1}", commutes=True),
+    # The instructions take the lowest five bits of how far.
+    _bits("shift_left", lambda a, by: a << (by & 31), "v_lshlrev_b32 {d}, {1}, {0}"),
+    _bits("shift_right", lambda a, by: a >> (by & 31), "v_ashrrev_i32 {d}, {1}, {0}"),
     _near("exp2", _flushed(np.exp2), "v_exp_f32 {d}, {0}"),
     _near("log2", _flushed(np.log2), "v_log_f32 {d}, {0}"),
     _near("rcp", _flushed(np.reciprocal), "v_rcp_f32 {d}, {0}"),

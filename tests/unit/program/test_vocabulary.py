@@ -83,3 +83,15 @@ def test_masks_are_the_ops_that_leave_what_is_within_as_it_is() -> None:
     for name in masks:
         rest = [far, np.ones(3)][: VOCABULARY[name].arity - 1]
         assert VOCABULARY[name].function(a, *rest).tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("name", ["bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"])
+def test_ops_of_bits_are_those_of_32_bits_whatever_they_are_given(name: str) -> None:
+    """What no i32 is, is what a conversion in registers makes of it."""
+    kinds = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor}
+    shifts = {"shift_left": np.left_shift, "shift_right": np.right_shift}
+    given = np.array([np.inf, -np.inf, np.nan, 3e9, 16777217.0, -5.75])
+    whole = np.array([2**31 - 1, -(2**31), 0, 2**31 - 1, 16777217, -5], np.int32)
+    by = np.array([3, 2, 1, 5, 4, 1], np.int32)
+    wanted = (kinds | shifts)[name](whole, by)
+    np.testing.assert_array_equal(VOCABULARY[name].apply(given, by.astype(np.float64)), wanted)

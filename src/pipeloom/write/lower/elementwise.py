@@ -58,7 +58,7 @@ def plan_elementwise(
             field=work.label,
         )
     sources = [
-        OperandSource.of(context, work, access, meaning[name])
+        OperandSource.of(context, work, access, meaning[name], integer=op.integers)
         for access, name in zip(work.reads[: len(names)], names, strict=True)
     ]
     target = work.accumulates[0] if work.accumulates else work.writes[0]
@@ -209,10 +209,14 @@ def _plan(
     masked = _masked(context, work, target, sources)
     if masked is not None and tile.pack == 1 and region is None:
         return plan_mask(context, masked, jobs)
-    raw = op.name not in VOCABULARY or (
-        op.lowered() == _MOVE.lowered()
-        and sources[0].tile is not None
-        and sources[0].tile.resource.type.dtype == tile.resource.type.dtype
+    raw = (
+        op.name not in VOCABULARY
+        or op.integers
+        or (
+            op.lowered() == _MOVE.lowered()
+            and sources[0].tile is not None
+            and sources[0].tile.resource.type.dtype == tile.resource.type.dtype
+        )
     )
     rounds = tile.resource.type.dtype.is_integer and not raw
     operands = Operands(context, tile, len(sources), raw=raw, node=work.node)

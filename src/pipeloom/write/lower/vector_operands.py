@@ -64,11 +64,20 @@ class OperandSource:
     """What makes a whole of the parts that lanes hold, where the result is whole."""
 
     @classmethod
-    def of(cls, context: Context, work: Work, access: Access, node: Node) -> OperandSource:
-        """What ``access`` reads of ``node``."""
+    def of(
+        cls, context: Context, work: Work, access: Access, node: Node, *, integer: bool = False
+    ) -> OperandSource:
+        """What ``access`` reads of ``node``, for an op of f32, or of bits (``integer``)."""
         memory = context.memory_node(access)
         if memory is None:
             tile = context.tile(access, work)
+            if integer and tile.resource.type.dtype != I32:
+                raise EmitError(
+                    f"{work.label} takes the bits of {access.resource}, which is "
+                    f"{tile.resource.type}",
+                    hint="let i32 lie there; a constant is read where it is",
+                    field=access.resource,
+                )
             return cls(access, tile, context.register_box(access, work), node.type.dims)
         if memory.kind is NodeKind.LEFT:
             left = Left(context, work, access, memory)
@@ -78,7 +87,8 @@ class OperandSource:
         if memory.kind is NodeKind.SCALAR:
             return cls(None, None, (), (), f"argument {memory.name}")
         if memory.kind is NodeKind.CONSTANT:
-            bits = float_bits(float(memory.start or 0.0))
+            number = float(memory.start or 0.0)
+            bits = int(number) & 0xFFFFFFFF if integer else float_bits(number)
             inline = bits in INLINE
             return cls(None, None, (), (), bits if inline else context.frame.constant(bits))
         raise EmitError(
