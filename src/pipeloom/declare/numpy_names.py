@@ -7,9 +7,10 @@ the name of a dimension for an axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from operator import and_, invert, lshift, ne, or_, rshift, xor
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -41,12 +42,11 @@ def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, 
     """What NumPy calls for any other function."""
     if name in _OPS and not options:
         return loop.apply(_OPS[name], *given)
-    if name in _COMPOSED and not options:
-        return _COMPOSED[name](*given)
-    found, axis = _REDUCTIONS.get(name), options.get("axis", ())
-    axis = (axis,) if isinstance(axis, str) else axis
-    if found is not None and {*options} <= {"axis"} and isinstance(axis, tuple):
-        reduced: Tensor = getattr(given[0], found)(*given[1:], *axis)
+    if name == "clip":
+        return _clipped(loop, given, options)
+    found = _REDUCTIONS.get(name)
+    if found is not None and {*options} <= {"axis"}:
+        reduced: Tensor = getattr(given[0], found)(*given[1:], **options)
         return reduced
     known = name in _OPS or found is not None
     raise ConfigError(
@@ -58,6 +58,53 @@ def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, 
     )
 
 
+def axes(name: str, dims: Sequence[object], options: Mapping[str, object]) -> tuple[str, ...]:
+    """The dimensions of a reduction, named one by one or by NumPy's ``axis``; () where none is.
+
+    Args:
+        name: The value that is reduced.
+        dims: Those that were named by their place.
+        options: Those that were named by a keyword.
+    """
+    given = [*dims, options.get("axis")]
+    flat = [d for one in given for d in (one if isinstance(one, tuple) else (one,))]
+    found = tuple(dim for dim in flat if isinstance(dim, str))
+    strange = [key for key in options if key != "axis"]
+    strange += [repr(dim) for dim in flat if dim is not None and not isinstance(dim, str)]
+    if strange:
+        raise ConfigError(
+            f"a reduction of {name} takes no {', '.join(strange)}",
+            hint="an axis is a dimension's name, x.max('n') or x.max(axis='n'); what is left is "
+            "matched by name, so x - x.max('n') needs no keepdims",
+            field=name,
+        )
+    return found
+
+
+def _clipped(loop: Loop, given: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+    """Not below one end, not above the other; None, or its keyword left out, is no end."""
+    places = dict(zip(("low", "high"), given[1:], strict=False))
+    bounds = places | {_BOUNDS.get(key, key): value for key, value in options.items()}
+    ends = len(given) - 1 + len(options)
+    if not {*bounds} <= {"low", "high"} or len(bounds) < ends or (ends == 1 and places):
+        raise ConfigError(
+            "clip takes a value, its lower and its upper end",
+            hint="np.clip(x, 0, 1), np.clip(x, 0, None), np.clip(x, min=0, max=1)",
+            field="clip",
+        )
+    value = given[0]
+    for op, bound in (("max", bounds.get("low")), ("min", bounds.get("high"))):
+        value = value if bound is None else loop.apply(op, value, bound)
+    return cast("Tensor", value)
+
+
+def _truth(value: Any) -> Any:
+    """Whether a number is not 0; truth values as they are."""
+    return value if isinstance(value, Real) or value.type.dtype.is_bool else value != 0.0
+
+
+_BOUNDS = {"a_min": "low", "min": "low", "a_max": "high", "max": "high"}
+"""What NumPy calls the ends of ``clip``."""
 _OPS = {"where": "select", "round": "round"}
 """Functions that are ops."""
 _REDUCTIONS = {
@@ -101,20 +148,19 @@ _COMPOSED: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
         "log1p": composed.log1p,
         "tanh": composed.tanh,
         "sign": composed.sign,
-        "clip": composed.clamp,
         "absolute": abs,
         "square": lambda x: x * x,
         "not_equal": ne,
         "bitwise_and": and_,
-        "logical_and": and_,
+        "logical_and": lambda a, b: _truth(a) & _truth(b),
         "bitwise_or": or_,
-        "logical_or": or_,
+        "logical_or": lambda a, b: _truth(a) | _truth(b),
         "bitwise_xor": xor,
-        "logical_xor": xor,
+        "logical_xor": lambda a, b: _truth(a) ^ _truth(b),
         "left_shift": lshift,
         "right_shift": rshift,
         "invert": invert,
-        "logical_not": invert,
+        "logical_not": lambda a: ~_truth(a),
     }
 )
 """Those that are made of several."""

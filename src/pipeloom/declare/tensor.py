@@ -17,6 +17,9 @@ from pipeloom.program.tiles import TileType
 if TYPE_CHECKING:
     from pipeloom.declare.loop import Loop
 
+Axis = str | tuple[str, ...] | None
+"""What NumPy calls the dimensions of a reduction: one, several, or all."""
+
 
 class Tensor:
     """A value of a loop, made by the loop's methods and by arithmetic.
@@ -79,77 +82,97 @@ class Tensor:
         """
         return self._loop.apply("convert", self, dtype=dtype)
 
-    def sum(self, *dims: str) -> Tensor:
+    def sum(self, *dims: str, **options: Axis) -> Tensor:
         """Summed over dimensions; over all of them by default.
 
         Args:
             *dims: The dimensions to sum over.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._loop.apply("sum", self, over=dims or self.type.dims)
+        return self._loop.apply("sum", self, over=self._along(dims, options))
 
-    def sum_squares(self, *dims: str) -> Tensor:
+    def sum_squares(self, *dims: str, **options: Axis) -> Tensor:
         """The squares, summed over dimensions; over all of them by default.
 
         Args:
             *dims: The dimensions to sum over.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._loop.apply("sum_squares", self, over=dims or self.type.dims)
+        return self._loop.apply("sum_squares", self, over=self._along(dims, options))
 
-    def max(self, *dims: str) -> Tensor:
+    def max(self, *dims: str, **options: Axis) -> Tensor:
         """The largest along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._loop.apply("amax", self, over=dims or self.type.dims)
+        return self._loop.apply("amax", self, over=self._along(dims, options))
 
-    def min(self, *dims: str) -> Tensor:
+    def min(self, *dims: str, **options: Axis) -> Tensor:
         """The smallest along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._loop.apply("amin", self, over=dims or self.type.dims)
+        return self._loop.apply("amin", self, over=self._along(dims, options))
 
-    def any(self, *dims: str) -> Tensor:
+    def any(self, *dims: str, **options: Axis) -> Tensor:
         """Whether any is true along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._loop.apply("any", self, over=dims or self.type.dims)
+        return self._loop.apply("any", self, over=self._along(dims, options))
 
-    def all(self, *dims: str) -> Tensor:
+    def all(self, *dims: str, **options: Axis) -> Tensor:
         """Whether all are true along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return ~(~self).any(*dims)
+        return ~(~self).any(*dims, **options)
 
-    def mean(self, *dims: str) -> Tensor:
+    def mean(self, *dims: str, **options: Axis) -> Tensor:
         """The sum over dimensions, divided by how many elements the array has along them.
 
         Args:
             *dims: The dimensions that disappear; the loop's own is none of them.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._loop.mean(self, dims or self.type.dims)
+        return self._loop.mean(self, self._along(dims, options))
 
-    def argmax(self, dim: str) -> Tensor:
+    def argmax(self, *dim: str, **options: Axis) -> Tensor:
         """Where the largest element stands along a dimension, the first of equal ones.
 
         Args:
-            dim: The dimension that disappears.
+            *dim: The dimension that disappears.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._first(dim, self.max(dim))
+        (one,) = self._along(dim, options, most=1)
+        return self._first(one, self.max(one))
 
-    def argmin(self, dim: str) -> Tensor:
+    def argmin(self, *dim: str, **options: Axis) -> Tensor:
         """Where the smallest element stands along a dimension, the first of equal ones.
 
         Args:
-            dim: The dimension that disappears.
+            *dim: The dimension that disappears.
+            **options: The same as NumPy says it: ``axis="n"``.
         """
-        return self._first(dim, self.min(dim))
+        (one,) = self._along(dim, options, most=1)
+        return self._first(one, self.min(one))
+
+    def _along(
+        self, dims: tuple[str, ...], options: Mapping[str, Axis], most: int | None = None
+    ) -> tuple[str, ...]:
+        """The dimensions that a reduction removes; all unless some are named."""
+        found = numpy_names.axes(self.name, dims, options) or self.type.dims
+        if most is None or len(found) == most:
+            return found
+        raise self._no(f"place along {', '.join(found)}", f"name one: x.argmax({found[-1]!r})")
 
     def _first(self, dim: str, value: Tensor) -> Tensor:
         """The first place of an element that has this value."""
@@ -294,7 +317,7 @@ class Tensor:
         return self._loop.apply("max", self, -self)
 
     def __pow__(self, power: float) -> Tensor:
-        if power in ROOTS and not isinstance(power, bool):
+        if isinstance(power, Real) and power in ROOTS:
             return self._loop.apply(ROOTS[power], self)
         whole = isinstance(power, Integral | float) and power == power // 1
         if isinstance(power, float) and not whole and abs(power) < MOST_POWER and power % 1 == 0.5:
