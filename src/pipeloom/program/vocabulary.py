@@ -112,6 +112,14 @@ class OpDef:
     and a constant elsewhere."""
     integers: bool = False
     """Whether operands and result are i32, of which it sees all 32 bits."""
+    turns: bool = False
+    """Whether its most or least may lie between the ends of what an operand may be, and not at
+    zero, as that of a cosine. Comparisons then allow for all that it gives of such operands."""
+
+    @property
+    def rounded(self) -> bool:
+        """Whether results may be off by an error of its own; what a mask keeps is as it was."""
+        return not (self.exact or self.masks)
 
     def lowered(self, isa: str = CDNA) -> Lowering | None:
         """The instructions of an instruction set, None where it has none.
@@ -270,7 +278,14 @@ def _compare(
 ) -> OpDef:
     lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", TRUTH)
     return OpDef(
-        name, 2, function, lowering=lowering, bool_result=True, exact=True, commutes=commutes
+        name,
+        2,
+        function,
+        lowering=lowering,
+        bool_result=True,
+        exact=True,
+        commutes=commutes,
+        turns=commutes,  # equal between the ends, greater only at them
     )
 
 
@@ -278,7 +293,7 @@ def _turned(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """As hardware has it: of turns in f32, of which the whole ones do not matter."""
 
     def of(a: Array) -> Array:
-        turns = a * np.asarray(0.15915494, a.dtype)
+        turns = a.astype(np.float32) * np.float32(0.15915494)
         return function(2 * np.pi * (turns - np.floor(turns)).astype(np.float64)).astype(a.dtype)
 
     return of
@@ -287,7 +302,7 @@ def _turned(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 def _wave(name: str, function: Callable[[Array], Array]) -> OpDef:
     """v_sin_f32 takes turns, and wants no more than 256 (CDNA3 ISA, "V_SIN_F32")."""
     turns = ("v_mul_f32 {t}, 0.15915494, {0}", "v_fract_f32 {t}, {t}")
-    return _near(name, _turned(function), *turns, f"v_{name}_f32 {{d}}, {{t}}")
+    return _near(name, _turned(function), *turns, f"v_{name}_f32 {{d}}, {{t}}", turns=True)
 
 
 def _as_i32(value: Array) -> Array:
@@ -302,7 +317,9 @@ def _bits(name: str, function: Callable[..., Array], lowering: str, **known: Any
     def apply(*operands: Array) -> Array:
         return np.asarray(function(*map(_as_i32, operands)), np.float64)
 
-    return OpDef(name, 2, apply, lowering=(lowering,), exact=True, integers=True, **known)
+    return OpDef(
+        name, 2, apply, lowering=(lowering,), exact=True, integers=True, turns=True, **known
+    )
 
 
 def _select(condition: Array, a: Array, b: Array) -> Array:

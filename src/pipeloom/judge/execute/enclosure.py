@@ -6,7 +6,9 @@ may differ, and a comparison must allow for that much and for no more. Per eleme
     a sum of numbers on one grid       exact, while the sum of sizes fits the type: every order
                                        gives the same number
     any other sum of n terms           within n roundings of the sum of their sizes
-    a function of what is not exact    between what it gives for the least and the largest operands
+    a function of what is not exact    between what it gives for the least and the largest operands,
+                                       or all that it can give, if it turns between them
+    what may overflow in some order    anything, NaN too, and what follows from a NaN
     a function that NumPy rounds       within a few units of double precision, before its own type
 
 Whole numbers stay exact through products, sums and conversions, and what follows from exact numbers
@@ -19,7 +21,7 @@ without a sum is exact too: only sums of what exp2 or a division gave are ever i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -31,6 +33,7 @@ from numpy.typing import NDArray
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, OpDef, Region, Vocabulary
 from pipeloom.program.block_values import aligned, apply_node
+from pipeloom.program.ranges import ANYTHING, Range, result
 from pipeloom.program.vocabulary import PRODUCTS, Reduce
 
 Array = NDArray[Any]
@@ -49,6 +52,17 @@ class Bounds:
     def exact(self) -> bool:
         """Whether it is one number everywhere."""
         return self.low is self.high
+
+    @property
+    def anything(self) -> NDArray[np.bool_]:
+        """Where it may be any number, and NaN."""
+        return np.asarray(np.isneginf(self.low) & np.isposinf(self.high))
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """Where it may be more than one number."""
+        nan = np.isnan(self.low) & np.isnan(self.high)
+        return np.asarray((self.low != self.high) & ~nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,9 +86,20 @@ class Sum:
     def slack(self, dtype: DType) -> Array | None:
         """How far from the sum any order of its terms may lead; None if every order is exact."""
         unit = 2.0 ** -(dtype.mantissa + 1)
-        if not self.doubt.any() and float(self.size.max(initial=0.0)) * unit <= self.grid:
+        whole = dtype.is_integer and self.grid >= 1  # exact modulo a power of two
+        fits = whole or (
+            float(self.size.max(initial=0.0)) * unit <= self.grid
+            and not self.may_overflow(dtype).any()
+        )
+        if fits and not self.doubt.any():
             return None
-        return np.asarray(self.doubt + self.terms * unit * (self.size + self.doubt))
+        slack = self.doubt + self.terms * unit * (self.size + self.doubt)
+        on_grid = (self.doubt == 0) & (self.size * unit <= self.grid)
+        return np.asarray(np.where(on_grid, 0.0, slack))
+
+    def may_overflow(self, dtype: DType) -> NDArray[np.bool_]:
+        """Where some order of its terms may lead to an infinity, or NaN."""
+        return ~(np.asarray(self.size + self.doubt) <= dtype.largest)
 
 
 class Enclosure:
@@ -122,23 +147,47 @@ class Enclosure:
         return found if node.when is None else self._chosen(node, found)
 
     def _corners(self, node: Node, op: OpDef, values: Mapping[str, Array]) -> Bounds:
-        """A function of its operands at their ends: all of the vocabulary turn around nowhere but
-        at zero."""
+        """A function of its operands at their ends, and at zero; anything that it may give where
+        it turns between them."""
         ranges = {name: self._ranges[name] for name in (*node.uses, *_some(node.init))}
-        if op.exact and node.when is None and all(r.exact for r in ranges.values()):
+        if not op.rounded and node.when is None and all(r.exact for r in ranges.values()):
             return _exactly(values[node.name])
         low = high = None
+        some, every = np.zeros((), np.bool_), np.ones((), np.bool_)
         for point in _points(ranges):
             found = np.asarray(
                 apply_node(self._meaning, node, point, self._ops, wide=True), np.float64
             )
             low = found if low is None else np.fmin(low, found)
             high = found if high is None else np.fmax(high, found)
+            some, every = some | np.isnan(found), every & np.isnan(found)
         assert low is not None
         assert high is not None
-        if not op.exact:
+        if op.turns:
+            low, high = self._between(node, ranges, low, high)
+        if op.rounded:
             low, high = low - self._doubt(low), high + self._doubt(high)
+        lost = some & ~every  # a number or NaN
+        low, high = np.where(lost, -np.inf, low), np.where(lost, np.inf, high)
         return _rounded(low, high, node.type.dtype)
+
+    def _between(
+        self, node: Node, ranges: Mapping[str, Bounds], low: Array, high: Array
+    ) -> tuple[Array, Array]:
+        """All that a function gives of operands between their ends, where those differ."""
+        shape = np.shape(low)
+
+        def laid(name: str, array: Array) -> Array:
+            dims = self._meaning[name].type.dims
+            return np.broadcast_to(aligned(array, dims, node.type.dims), shape)
+
+        used = [Bounds(laid(n, ranges[n].low), laid(n, ranges[n].high)) for n in node.uses]
+        places = np.logical_or.reduce([bounds.open for bounds in used])
+        low, high = low.copy(), high.copy()
+        for at in zip(*np.nonzero(places), strict=True):
+            found = result(node.op, [_as_range(b.low[at], b.high[at]) for b in used], 1)
+            low[at], high[at] = (-np.inf, np.inf) if found.nan else (found.low, found.high)
+        return low, high
 
     def _doubt(self, value: Array) -> Array:
         """How far a function's result may be from NumPy's."""
@@ -172,7 +221,7 @@ class Enclosure:
         if slack is None:
             return _exactly(np.asarray(value, np.float64))
         sure = np.isinf(value)  # infinities come in every order, overflows in some
-        over = sum_.size > node.type.dtype.largest
+        over = sum_.may_overflow(node.type.dtype)
         low, high = np.where(sure, value, value - slack), np.where(sure, value, value + slack)
         return _rounded(np.where(over, -np.inf, low), np.where(over, np.inf, high), node.type.dtype)
 
@@ -205,10 +254,10 @@ class Enclosure:
             for point in _points({name: self._ranges[name] for name in node.uses}):
                 found = each.apply(*(laid(name, point[name]) for name in node.uses))
                 least, most_ = np.fmin(least, found), np.fmax(most_, found)
-            if not op.exact:
+            if op.rounded:
                 least, most_ = least - self._doubt(term), most_ + self._doubt(term)
             size = _size(term).sum(axis=over)
-            doubt = np.maximum(term - least, most_ - term).sum(axis=over)
+            doubt = _radius(Bounds(least, most_), term).sum(axis=over)
             step = grid(term)
         return Sum(
             count,
@@ -255,14 +304,25 @@ def _size(value: Array) -> Array:
 
 
 def _points(ranges: Mapping[str, Bounds]) -> Iterator[dict[str, Array]]:
-    """Operands at every choice of their ends, and at zero where they may be on either side."""
-    ends = {n: (r.low,) if r.exact else _ends(r) for n, r in ranges.items()}
+    """Operands at every choice of their ends, at the zeros where they may be on either side, and at
+    NaN where they may be anything."""
+    ends = {n: (r.low,) if r.exact else tuple(_ends(r)) for n, r in ranges.items()}
     for chosen in product(*ends.values()):
         yield dict(zip(ends, chosen, strict=True))
 
 
-def _ends(found: Bounds) -> Sequence[Array]:
-    return found.low, found.high, np.clip(0.0, found.low, found.high)
+def _ends(found: Bounds) -> Iterator[Array]:
+    yield from (found.low, found.high)
+    either = (found.low < 0) & (found.high > 0)
+    if either.any():  # 1 / x has two results there
+        yield from (np.where(either, zero, found.low) for zero in (0.0, -0.0))
+    if found.anything.any():
+        yield np.where(found.anything, np.nan, found.low)
+
+
+def _as_range(low: float, high: float) -> Range:
+    anything = np.isnan(low) or np.isnan(high) or (np.isneginf(low) and np.isposinf(high))
+    return ANYTHING if anything else Range(float(low), float(high))
 
 
 def _exactly(value: Array) -> Bounds:
@@ -274,14 +334,21 @@ def _some(name: str | None) -> tuple[str, ...]:
 
 
 def _radius(found: Bounds, value: Array) -> Array:
+    """How far it may be from a value: infinitely, where either is not finite and in doubt."""
     if found.exact:
         return np.zeros(np.shape(value))
     radius = np.maximum(value - found.low, found.high - value)
-    return np.where(np.isinf(value), 0.0, radius)
+    return np.where(found.open, np.where(np.isfinite(value), radius, np.inf), 0.0)
 
 
 def _rounded(low: Array, high: Array, dtype: DType) -> Bounds:
+    """As the type holds them; what one end of becomes NaN may be anything."""
     ends = [np.asarray(dtype.round(end), np.float64) for end in (low, high)]
+    lost = Bounds(low, high).anything | (np.isnan(ends[0]) != np.isnan(ends[1]))
+    if lost.any():
+        return Bounds(
+            np.where(lost, -np.inf, np.fmin(*ends)), np.where(lost, np.inf, np.fmax(*ends))
+        )
     if np.array_equal(ends[0], ends[1], equal_nan=True):
         return _exactly(ends[0])
     return Bounds(np.fmin(*ends), np.fmax(*ends))
