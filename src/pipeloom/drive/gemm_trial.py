@@ -164,13 +164,23 @@ def run_gemm(
     places = c.places()
     got = whole[places]
     numbers = got if out.bits == 32 else out.decode(got)
-    wrong, worst = outside(numbers, expected, bounds)
+    compared = outside(numbers, expected, bounds)
     untouched = np.ones(len(whole), np.bool_)
     untouched[places] = False
     left = np.ascontiguousarray(whole[untouched]).view(np.uint8)
     spoilt = int((left != UNTOUCHED).sum()) + launched.spoilt
     sizes = {**p.sizes, "batches": p.batches}
-    return Trial(sizes, p.seed, launched.findings, {"C": wrong}, worst, spoilt, launched.executed)
+    return Trial(
+        sizes,
+        p.seed,
+        launched.findings,
+        {"C": compared.wrong},
+        compared.worst,
+        spoilt,
+        launched.executed,
+        unbounded={"C": compared.unbounded} if compared.unbounded else {},
+        untested=("C",) if compared.empty else (),
+    )
 
 
 def _given(meaning: Meaning, p: GemmCall) -> dict[str, Array]:

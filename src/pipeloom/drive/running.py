@@ -74,7 +74,7 @@ class Ran:
 
     @property
     def wrong(self) -> tuple[Trial, ...]:
-        """The runs with a finding or a wrong element."""
+        """The runs with a finding, a wrong element or an output that nothing was compared of."""
         return tuple(trial for trial in self.trials if not trial.ok)
 
     @property
@@ -255,6 +255,7 @@ def trial_data(trial: Trial) -> dict[str, Any]:
         "seed": trial.seed,
         "findings": [str(finding) for finding in trial.findings],
         "wrong_elements": sum(trial.wrong.values()),
+        "unbounded_elements": sum(trial.unbounded.values()),
         "bytes_outside": trial.spoilt,
         "instructions": trial.executed,
     }

@@ -32,7 +32,7 @@ from pipeloom.judge.emulate import (
     Timing,
     load_code_object,
 )
-from pipeloom.judge.execute.allowed import allowed, outside
+from pipeloom.judge.execute.allowed import BoundsCheck, allowed, outside
 from pipeloom.machine.dtypes import I32
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
@@ -104,17 +104,24 @@ class Trial:
     timings: WaveTimings | None = field(default=None, repr=False, compare=False)
     """What a timed kernel recorded of its waves, by the emulator's clock, which counts
     instructions."""
+    unbounded: Mapping[str, int] = field(default_factory=dict)
+    """Elements that may be as large as may be, by output that has some: sums of theirs may overflow
+    in some order."""
+    untested: tuple[str, ...] = ()
+    """Outputs all of whose elements are unbounded: the data shows nothing of them."""
 
     @property
     def ok(self) -> bool:
-        """No finding, every element right, nothing written outside the outputs."""
-        return not self.findings and not any(self.wrong.values()) and not self.spoilt
+        """No finding, every element right, nothing written outside the outputs, and of every output
+        something that could have been wrong."""
+        return not (self.findings or any(self.wrong.values()) or self.spoilt or self.untested)
 
     def summary(self) -> str:
         """One line."""
         what = " ".join(f"{d}={n}" for d, n in self.sizes.items()) + f" seed {self.seed}"
         if self.ok:
-            return f"{what}: correct ({self.executed} instructions)"
+            free = f", {sum(self.unbounded.values())} elements unbounded"
+            return f"{what}: correct ({self.executed} instructions{free if self.unbounded else ''})"
         parts = []
         if self.findings:
             parts.append(f"{len(self.findings)} finding(s), first: {self.findings[0]}")
@@ -123,7 +130,11 @@ class Trial:
         ]
         if self.spoilt:
             parts.append(f"{self.spoilt} bytes written outside the outputs")
-        return f"{what}: WRONG: " + "; ".join(parts)
+        said = "WRONG" if parts else "NOT COMPARED"
+        parts += [
+            f"every element of {name} is unbounded, as sums may overflow" for name in self.untested
+        ]
+        return f"{what}: {said}: " + "; ".join(parts)
 
 
 def run_program(
@@ -193,7 +204,7 @@ def run_program(
     expected, bounds = evaluate(meaning, values, given, ops, sizes), dict[str, Array]()
     if data is not Data.INTEGERS or arrays or scalars or not is_exact(meaning):
         bounds = allowed(meaning, values, given, ops, sizes)
-    wrong, worst, found = {}, 0.0, {}
+    compared, found = dict[str, BoundsCheck](), dict[str, Array]()
     for node in meaning.outputs:
         row = sizes[node.type.dims[-1]]
         stored = buffers[node.name]
@@ -201,13 +212,24 @@ def run_program(
         if node.name in kept:
             spoilt += overwritten(places[node.name].shown(stored), kept[node.name])
             got = np.where(kept[node.name], got, expected[node.name])
-        wrong[node.name], error = outside(got, expected[node.name], bounds.get(node.name))
-        worst = max(worst, error)
+        compared[node.name] = outside(got, expected[node.name], bounds.get(node.name))
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
     seen, count = launched.findings, launched.executed
     sizes = {dim: sizes[dim] for dim in argument_dims(meaning)}
-    return Trial(sizes, seed, seen, wrong, worst, spoilt, count, found, timings)
+    return Trial(
+        sizes,
+        seed,
+        seen,
+        {name: one.wrong for name, one in compared.items()},
+        max((one.worst for one in compared.values()), default=0.0),
+        spoilt,
+        count,
+        found,
+        timings,
+        {name: one.unbounded for name, one in compared.items() if one.unbounded},
+        tuple(name for name, one in compared.items() if one.empty),
+    )
 
 
 def whole_sizes(sizes: Mapping[str, int]) -> dict[str, int]:

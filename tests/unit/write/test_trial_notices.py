@@ -39,6 +39,24 @@ def test_a_missing_multiplication(built: Callable[..., Launchable], data: Data) 
     assert f"WRONG: {trial.wrong['out']} elements of out wrong" in trial.summary()
 
 
+def test_where_every_sum_may_overflow_nothing_is_called_correct(
+    built: Callable[..., Launchable],
+) -> None:
+    signs = np.where(np.arange(64) % 2, 1, -1).astype(np.float32)
+    ready = built("single_buffer", "bf16", SHAPE)
+    a, b = np.full((64, 128), 2.0**127, np.float32), np.tile(signs, (64, 2))
+    trial = run(ready, 64, 64, 0, arrays={"A": a, "B": b})
+    assert not trial.ok
+    assert trial.untested == ("out",)
+    assert "WRONG" not in trial.summary()
+    assert "correct" not in trial.summary()
+    a[0] = 1
+    trial = run(ready, 64, 64, 0, arrays={"A": a, "B": b})
+    assert trial.ok
+    assert trial.unbounded == {"out": 63 * 64}
+    assert "4032 elements unbounded" in trial.summary()
+
+
 def test_writing_past_the_last_column(built: Callable[..., Launchable]) -> None:
     bad = tampered(built("single_buffer", "bf16", SHAPE), r"v_cndmask.*", 0)
     trial = run(bad, 64, 60, 0, seed=1)

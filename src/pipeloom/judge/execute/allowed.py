@@ -9,6 +9,7 @@ Where a sum may overflow in some order, it may be anything, NaN too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,16 +72,37 @@ def allowed(
     return evaluate(meaning, arrays, scalars, ops, sizes, _BoundsOfBlock())
 
 
-def outside(got: Array, expected: Array, bounds: Any = None) -> tuple[int, float]:
-    """How many elements lie outside of their bounds, and the largest error relative to those;
-    without bounds they must be equal."""
+@dataclass(frozen=True, slots=True)
+class BoundsCheck:
+    """What the comparison of an output with its bounds found."""
+
+    wrong: int
+    """Elements outside of their bounds."""
+    worst: float
+    """The largest error, relative to the bounds."""
+    unbounded: int
+    """Elements that may be as large as may be: nothing can be said of those."""
+    size: int
+    """All elements."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether no element could have been wrong, though there are some."""
+        return self.size == self.unbounded > 0
+
+
+def outside(got: Array, expected: Array, bounds: Any = None) -> BoundsCheck:
+    """Which elements lie outside of their bounds; without bounds they must be equal."""
     same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     if bounds is None:
-        return int((~same).sum()), float((~same).any())
+        return BoundsCheck(int((~same).sum()), float((~same).any()), 0, same.size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        anything = np.isneginf(bounds["low"]) & np.isposinf(bounds["high"])
+        anything = Bounds(bounds["low"], bounds["high"]).anything
         inside = same | anything | ((got >= bounds["low"]) & (got <= bounds["high"]))
         reach = np.maximum(bounds["high"] - expected, expected - bounds["low"])
         error = np.abs(got.astype(np.float64) - expected) / reach
     error = np.where(same, 0.0, np.where(np.isfinite(error), error, np.where(inside, 1.0, np.inf)))
-    return int((~inside).sum()), float(error.max(initial=0.0))
+    worst = float(error.max(initial=0.0))
+    endless = np.isinf(bounds["low"]) | np.isinf(bounds["high"])
+    unbounded = endless & (bounds["low"] < bounds["high"])
+    return BoundsCheck(int((~inside).sum()), worst, int(unbounded.sum()), same.size)
