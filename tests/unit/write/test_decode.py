@@ -182,6 +182,30 @@ def test_a_span_is_part_of_the_meaning() -> None:
     assert from_plain(Meaning, to_plain(meaning)) == meaning
 
 
+@pytest.mark.parametrize("pages", [3, 5, 6])
+def test_any_number_of_pages_a_tile(pages: int) -> None:
+    """The scalar unit loads 1, 2, 4 or 8 entries: more than a tile has, and more than the table."""
+    tile, slots = 16 * pages, 16
+    loop = Loop("largest", over="keys")
+    x = loop.stream("X", "f32", keys=tile, d=64)
+    most = loop.carry("most", "f32", start=-1e30, d=64)
+    most.becomes(loop.apply("max", most, x.max("keys")))
+    loop.store("out", most)
+    loop.batch("out", over=("batch",))
+    page, slot, c = digit("page", "table_length"), digit("slot", slots), digit("c", "c")
+    table = loop.indices("table", page, per="batch")
+    loop.place("X", keys=(page, slot), d=(c,), pages=table, slots=slot, c=c)
+    loop.lengths("lengths", per="batch")
+    kernel = emit_program(pipeline(loop, "gfx950", 1))
+    width = 2 * pages + 1
+    entries = np.random.default_rng(pages).permutation(3 * width).reshape(3, width)
+    entries[1, 1] = -1
+    arrays = {"table": entries, "lengths": np.array([0, tile + 5, width * slots])}
+    sizes = {"batch": 3, "table_length": width, "pages": 3 * width, "slots": slots, "c": 64}
+    trial = run_program(kernel, assemble(kernel), sizes=sizes, arrays=arrays)
+    assert trial.ok, trial.summary()
+
+
 def test_pages_that_no_kernel_follows_are_refused() -> None:
     def placed(slots: int = 16, **changed: Any) -> Loop:
         loop = Loop("placed", over="k")

@@ -87,8 +87,8 @@ class PagedArray:
         frame.scalar("scratch")
         frame.scalar("wide scratch", 2, 2)
         self.at_once = min(max(self.tile // self.slots, 1), AT_ONCE)
-        count = self.at_once
-        self._entries = frame.scalar(f"entries {array.name}", count, min(count, 4))
+        words = _loaded(self.at_once)
+        self._entries = frame.scalar(f"entries {array.name}", words, min(words, 4))
         for number in range(3):
             frame.work(number)
 
@@ -199,7 +199,7 @@ class PagedArray:
         """The bytes of ``count`` pages of an iteration from the ``first``-th on, in ``entries``."""
         frame, scratch, entries = self.frame, self.frame["scratch"], self.entries
         self._find(code, iteration)
-        words = 1 << (count - 1).bit_length()
+        words = _loaded(count)
         code("s_add_u32", scratch, frame["wide scratch"].part(0), ENTRY_BYTES * first)
         if wave != 0:
             code("s_add_u32", scratch, scratch, wave if isinstance(wave, int) else frame[wave])
@@ -214,6 +214,11 @@ class PagedArray:
             if self.slots > self.tile:
                 code("s_add_u32", one, one, frame["wide scratch"].part(1))
                 code("s_min_u32", one, one, frame[f"buffer {self.array.name}"].part(2))
+
+
+def _loaded(entries: int) -> int:
+    """Words of the load that brings so many entries: it may bring more, of which none is used."""
+    return 1 << (entries - 1).bit_length()
 
 
 def _fill(code: Code, result: Register) -> None:
