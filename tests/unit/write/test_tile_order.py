@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from pipeloom.declare import Loop
 from pipeloom.declare.gemm_problem import GemmProblem
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.pipeline import pipeline
+from pipeloom.drive.trial import run_program
 from pipeloom.judge.simulate.whole_gpu import Block, Plan, traffic
 from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.write import EmitError, EmittedKernel, Placing
+from pipeloom.write import EmitError, EmittedKernel, Placing, assemble, emit_program
 
 ORDERS = st.builds(
     lambda xcds, per, heights: TileOrder(
@@ -144,3 +146,35 @@ def test_an_order_of_blocks_needs_rows_and_columns() -> None:
     loop.store("out", total)
     with pytest.raises(EmitError, match="no grid of rows and columns"):
         Placing(order=TileOrder.of(GFX950, 64, 64)).check(loop.meaning)
+
+
+def _one_stream() -> Loop:
+    loop = Loop("one_stream", over="k")
+    total = loop.carry("sum", m=4, n=64)
+    total += loop.stream("W", "f32", k=8, m=4, n=64).sum("k")
+    loop.store("out", total)
+    return loop
+
+
+def _product() -> Loop:
+    loop = Loop("product", over="k")
+    total = loop.carry("sum", m=32, n=32)
+    total += loop.stream("X", "bf16", m=32, k=32).staged() @ loop.stream("W", "bf16", n=32, k=32)
+    loop.store("out", total)
+    return loop
+
+
+@pytest.mark.parametrize("declare", [_one_stream, _product])
+def test_what_a_block_chooses_goes_with_its_place(declare: Callable[[], Loop]) -> None:
+    """The choice is that of the block a workgroup takes in the end, and finding that block spoils
+    no stride of the chosen array; one stream has few words of descriptors for it."""
+    loop = declare()
+    loop.choose("W", over="e", by="experts", per="m")
+    placing = Placing(order=TileOrder(2, 2, ((0, 2),)))
+    kernel = emit_program(pipeline(loop, "gfx950", 1), placing=placing)
+    tiles, experts = loop.meaning.tile, np.array([0, 2, 1, -1, 2])
+    sizes = {"m": 5 * tiles["m"] - 3, "n": 3 * tiles["n"], "m_blocks": 5, "e": 3}
+    sizes |= {"k": kernel.launch.least}
+    arrays = {"experts": experts}
+    trial = run_program(kernel, assemble(kernel), sizes=sizes, arrays=arrays)
+    assert trial.ok, trial.summary()

@@ -16,19 +16,46 @@ from pipeloom.write.addresses import quotient
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.global_arrays import BATCHES
+from pipeloom.write.lower.global_arrays import BATCHES, scalar_only
 from pipeloom.write.lower.memory import Memory
 from pipeloom.write.lower.templates import float_bits
 
+POINTER_WORDS, DESCRIPTOR_WORDS = 2, 4
+SPARE = 4
+"""Scalars that the order of blocks is found in, besides those of the block."""
+
 
 class WorkgroupPlace:
-    """The instructions that find a workgroup's block, in scalars that ``Memory`` has asked for."""
+    """The instructions that find a workgroup's block, in scalars that ``Memory`` has asked for.
+
+    An order of blocks takes four more: words of descriptors that nothing is in until arrays are
+    described, and scalars of its own where those are too few.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.meaning: Meaning = memory.meaning
         self.frame: Frame = memory.frame
         self.placing, self.tiles = memory.placing, memory.tiles
+        self._spare: list[tuple[str, int]] = []
+        if self.placing.order is not None:
+            self.frame.work(0)
+            self.frame.work(1)
+            free = self._free_words()
+            more = [(f"order {number}", 0) for number in range(SPARE - len(free))]
+            for name, _ in more:
+                self.frame.scalar(name)
+            self._spare = [*free, *more][:SPARE]
+
+    def _free_words(self) -> list[tuple[str, int]]:
+        """Of each descriptor, what neither its pointer nor strides of outer dimensions are in."""
+        alone = scalar_only(self.meaning)
+        return [
+            (f"buffer {array.name}", word)
+            for array in self.memory.arrays.values()
+            if array.name not in alone
+            for word in range(POINTER_WORDS + len(array.node.outer), DESCRIPTOR_WORDS)
+        ]
 
     def locate(self, code: Code, ids: Sequence[Register], inside: str) -> None:
         """Block origins, ``ids`` by dimension of the grid; a block outside the outputs ends here.
@@ -58,9 +85,9 @@ class WorkgroupPlace:
             code("s_endpgm")
             code.label(f"{inside}_{number}")
             code("s_sub_u32", frame[f"left {dim}"], size, origin)
-        self._choose(code, inside)
         if self.placing.order is not None:
             self._reorder(code, self.placing.order, ids, f"{inside}_placed")
+        self._choose(code, inside)
 
     def _choose(self, code: Code, inside: str) -> None:
         """What index arrays choose for this block; without a choice inside the array it ends."""
@@ -84,13 +111,9 @@ class WorkgroupPlace:
                 code.label(label)
 
     def _reorder(self, code: Code, order: TileOrder, ids: Sequence[Register], done: str) -> None:
-        """The block that ``order`` has for this workgroup; ``TileOrder.place`` in instructions.
-
-        What descriptors will fill is still free.
-        """
+        """The block that ``order`` has for this workgroup; ``TileOrder.place`` in instructions."""
         frame, (down, across) = self.frame, self.meaning.grid
-        spare = [frame[f"buffer {name}"] for name in list(self.memory.arrays)[:2]]
-        rows, columns, total, number = (buffer.part(n) for buffer in spare for n in (2, 3))
+        rows, columns, total, number = (frame[name].part(word) for name, word in self._spare)
         begin, high, scratch = *(frame["wide scratch"].part(n) for n in (0, 1)), frame["scratch"]
         row, column = frame[f"origin {down}"], frame[f"origin {across}"]
         one, two = frame[f"left {down}"], frame[f"left {across}"]

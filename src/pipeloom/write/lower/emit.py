@@ -136,6 +136,7 @@ class _Emission:
         frame.always("lane", Bank.VECTOR)
         frame.scalar("wave")
         memory = self.memory = Memory(program.meaning, frame, placing)
+        self.block = WorkgroupPlace(memory)
         memory.dealt = dealt
         self.clock = Clock(program, memory, frame)
         summed = accumulators(program)
@@ -307,7 +308,7 @@ class _Emission:
         free = [sgpr(ARGUMENT_POINTER + i) for i in range(grid + 1)]
         problem = free.pop(problem_axis(meaning) if meaning.batch else grid)
         ids = free[::-1]
-        place = WorkgroupPlace(memory)
+        place = self.block
         place.locate(code, ids, self.context.label("inside"))
         z = sgpr(ARGUMENT_POINTER + MAX_GRID - 1)
         place.choose_slice(code, z, self.clock.tile, self.context.label("one_of_them"))

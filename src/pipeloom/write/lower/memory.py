@@ -108,9 +108,6 @@ class Memory:
             frame.scalar("reach")
         if placing.ragged:
             frame.scalar("pad")
-        if placing.order is not None:
-            frame.work(0)
-            frame.work(1)
 
     @property
     def ids(self) -> int:
