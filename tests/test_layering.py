@@ -73,7 +73,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.graph",
     ),
     "machine": ("errors", "checks", "plain"),
-    "program": ("errors", "checks", "plain", "notebook", "machine"),
+    "program": ("errors", "checks", "plain", "notebook", "machine", "device.block_ends"),
     "declare": ("errors", "checks", "plain", "notebook", "machine", "program"),
     "reference.mi355x": VALUES,
     "reference.strategies": WAIST,
@@ -387,7 +387,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.pipeline",
         "drive.trial",
     ),
-    "device": ("errors",),
+    "device": ("errors", "device.block_ends"),
+    "device.block_ends": (),
     "tuning.binding": ("device",),
     "tuning": (
         "tuning.binding",

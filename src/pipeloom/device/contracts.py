@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .block_ends import BlockedEnd, with_ends
 from .formulas import value_of
 from .hip_errors import DeviceError
 from .laid_arrays import MERGED, ArrayRule, LaidArray, laid_array, split_heads
@@ -174,7 +175,12 @@ class KernelContract:
                         field=one.rule.name,
                     )
         rules = [one.rule for one in laid.values()]
-        for rule in sorted(rules, key=lambda rule: sorted(rule.blocks.values())):
+        in_blocks = [rule for rule in rules if rule.blocks]
+        for rule in rules:
+            if not rule.blocks:
+                self._derive(rule, sizes)
+        sizes = with_ends(sizes, [end for rule in in_blocks for end in _ends(rule, sizes)])
+        for rule in in_blocks:
             self._derive(rule, sizes)
         counts = {one.batches for one in laid.values() if one.batch_stride or one.batches != 1}
         wide = {one.batches for one in laid.values() if len(one.rule.dims) > 1}
@@ -196,14 +202,13 @@ class KernelContract:
                     hint=f"pass {rule.words}",
                     field=rule.name,
                 )
-        for dim, formula in rule.derived.items():
-            size = value_of(formula, sizes)
+        for end in _ends(rule, sizes):
+            dim, size = end.dim, end.whole
             had = sizes.setdefault(dim, size)
-            spare = rule.blocks.get(dim, 1) - 1
-            if not size - spare <= had <= size and not (had > size and dim in rule.zeros_past):
+            if not end.allows(had) and not (had > size and dim in rule.zeros_past):
                 raise DeviceError(
                     f"{rule.name} gives {size} along {dim}, where others have {had}",
-                    hint=f"{dim} is {formula}",
+                    hint=f"{dim} is {rule.derived[dim]}",
                     field=rule.name,
                 )
 
@@ -377,6 +382,14 @@ class KernelContract:
             layout = "<f" if isinstance(value, float) else layout
             struct.pack_into(layout, data, slot.offset, value)
         return data
+
+
+def _ends(rule: ArrayRule, sizes: Mapping[str, int]) -> list[BlockedEnd]:
+    """What an array with dimensions of its own says of others."""
+    return [
+        BlockedEnd(dim, rule.blocks.get(dim, 1), value_of(formula, sizes))
+        for dim, formula in rule.derived.items()
+    ]
 
 
 def _timing(record: Mapping[str, Any]) -> Mapping[str, Any]:

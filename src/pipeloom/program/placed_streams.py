@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
+from pipeloom.device.block_ends import BlockedEnd, with_ends
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.address_maps import AddressMap, IndexedDim
 from pipeloom.program.blocked_matrices import BlockedMatrix, blocked_matrix
@@ -302,8 +303,7 @@ def derived_sizes(over: str, nodes: Iterable[Node], given: Mapping[str, int]) ->
 
 def _in_blocks(nodes: Iterable[Node], given: Mapping[str, int]) -> dict[str, int]:
     """``given`` with the sizes of matrices in blocks, and of their blocks, from each other. The
-    last block may be filled in part; the finest ones say where a matrix ends."""
-    sizes = dict(given)
+    last block may be filled in part."""
     found = [(node, matrix) for node in nodes if (matrix := blocked_matrix(node)) is not None]
     each = [
         (node, dim, block, unit)
@@ -312,14 +312,15 @@ def _in_blocks(nodes: Iterable[Node], given: Mapping[str, int]) -> dict[str, int
             node.type.dims, matrix.blocks, (matrix.rows, matrix.columns), strict=True
         )
     ]
-    for _, dim, block, unit in sorted(each, key=lambda one: one[3]):
-        if block in sizes:
-            sizes.setdefault(dim, sizes[block] * unit)
+    sizes = with_ends(
+        given, [BlockedEnd(d, unit, given[b] * unit) for _, d, b, unit in each if b in given]
+    )
     for node, dim, block, unit in each:
         if dim not in sizes:
             continue
         count = -(-sizes[dim] // unit)
-        if sizes.setdefault(block, count) != count:
+        whole = sizes.setdefault(block, count) * unit
+        if not BlockedEnd(dim, unit, whole).allows(sizes[dim]):
             raise ConfigError(
                 f"{node.name} has {sizes[block]} along {block!r}, blocks of {unit} {dim}, and "
                 f"{dim!r} is {sizes[dim]}",

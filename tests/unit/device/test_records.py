@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 import pipeloom as pl
@@ -15,9 +16,11 @@ from pipeloom.device.contracts import FORMAT, KernelContract, block_span, whole_
 from pipeloom.device.formulas import value_of
 from pipeloom.device.hip import Hip
 from pipeloom.device.images import KernelImage, image_files, record_path
+from pipeloom.device.tensors import view_of
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.launching import image_of
 from pipeloom.tuning.library import with_files
+from pipeloom.write import launch_record
 
 
 @pytest.mark.parametrize(
@@ -131,3 +134,28 @@ def test_drawn_launches(hip: Hip) -> None:
     for name, run in islice(cases(Random(5), hip), 2):
         trial = run()
         assert trial.ok, f"{name}: {trial.summary()}"
+
+
+def test_the_smallest_blocks_say_where_a_matrix_ends() -> None:
+    """Along each dimension, whichever array has them, for launches as for declarations."""
+    loop = pl.Loop("two_orders", over="k")
+    total = loop.carry("sum", pl.F32, n=16)
+    streams = []
+    for name, rows, columns in (("U", 8, 64), ("W", 16, 32)):
+        one = loop.stream(name, pl.F32, n=16, k=64)
+        block, row = pl.digit(f"b{name}", f"blocks_{name}"), pl.digit(f"r{name}", rows)
+        chunk, part = pl.digit(f"c{name}", f"chunks_{name}"), pl.digit(f"p{name}", columns)
+        place = {f"blocks_{name}": block, f"chunks_{name}": chunk, f"rows_{name}": row}
+        loop.place(name, n=(block, row), k=(chunk, part), **place, **{f"parts_{name}": part})
+        streams.append(one)
+    total += (streams[0] * streams[1]).sum("k")
+    loop.store("out", total)
+    kernel = pl.emit(pl.pipeline(loop, "gfx950", waves=1))
+    contract = KernelContract.of(launch_record(kernel))
+    shapes = {"U": (3, 4, 8, 64), "W": (2, 7, 16, 32), "out": (20,)}
+    views = {name: view_of(np.zeros(shape, np.float32), name) for name, shape in shapes.items()}
+    sizes, _ = contract.sizes(contract.laid(views))
+    blocks = {"blocks_U": 3, "blocks_W": 2, "chunks_U": 4, "chunks_W": 7}
+    assert sizes.items() >= loop.meaning.all_sizes(blocks | {"n": 20}).items()
+    assert (sizes["n"], sizes["k"]) == (20, 7 * 32)
+    assert loop.meaning.all_sizes(blocks)["n"] == 3 * 8
