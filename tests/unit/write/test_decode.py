@@ -28,9 +28,9 @@ DEPTH, TILE = 32, 32
 
 
 @cache
-def built(group: int | None = None, page: int | None = None) -> Launchable:
+def built(group: int | None = None, page: int | None = None, waves: int = 1) -> Launchable:
     loop = decode_attention(16, TILE, DEPTH, group=group, page=page)
-    emitted = emit_program(pipeline(loop, "gfx950", 1))
+    emitted = emit_program(pipeline(loop, "gfx950", {"v": waves}))
     return Launchable.load(emitted, assemble(emitted))
 
 
@@ -54,13 +54,18 @@ def joined(out: Array, lse: Array) -> Array:
 
 
 @pytest.mark.parametrize(
-    ("group", "page", "splits"),
-    [(None, None, 1), (None, None, 3), (3, None, 2), (None, 1, 2), (None, 16, 1), (3, 64, 2)],
+    ("group", "page", "splits", "waves"),
+    [
+        *((None, None, 1, 1), (None, None, 3, 1), (3, None, 2, 1)),
+        *((None, 1, 2, 1), (None, 16, 1, 1), (3, 64, 2, 1), (None, 1, 2, 2), (None, 16, 1, 2)),
+    ],
 )
-def test_sequences_of_any_length(group: int | None, page: int | None, splits: int) -> None:
+def test_sequences_of_any_length(
+    group: int | None, page: int | None, splits: int, waves: int
+) -> None:
     """No key, one, some, or more than there are; NaN wherever no key is. Pages in any
     order, one that does not exist, and anything in the table behind them."""
-    kernel, rng = built(group, page), np.random.default_rng(splits)
+    kernel, rng = built(group, page, waves), np.random.default_rng(splits)
     keys, rows, heads, batch = 128 if page == 64 else 80, 6, 2, 4
     lengths = np.array([-3, 1, 49, keys + 5])
     kept = np.clip(lengths, 0, keys)

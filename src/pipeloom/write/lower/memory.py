@@ -35,7 +35,7 @@ from pipeloom.write.lower.global_arrays import (
     stride_name,
 )
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
-from pipeloom.write.lower.paged_arrays import elsewhere
+from pipeloom.write.lower.paged_arrays import HeldEntries, elsewhere
 from pipeloom.write.placing import Placing
 
 MAX_GRID = 3
@@ -73,8 +73,9 @@ class Memory:
                 frame.scalar(f"stride {array.name}.{axis}")
         for dim in argument_dims(meaning):
             frame.scalar(f"size {dim}")
+        held = HeldEntries()
         self.mapped = {
-            array.name: elsewhere(frame, meaning, array, self.begins_later)
+            array.name: elsewhere(frame, meaning, array, self.begins_later, held)
             for array in self.arrays.values()
             if array.is_mapped
         }

@@ -58,7 +58,7 @@ class _Pages:
 
 @dataclass(slots=True)
 class HeldEntries:
-    """What an array's scalars for entries hold as code is written: of which iteration and waves."""
+    """What scalars for entries hold as code is written: of which array, iteration and waves."""
 
     what: tuple[object, ...] = ()
     first: int = 0
@@ -71,12 +71,17 @@ class HeldEntries:
 
 
 class PagedArray:
-    """One stream in pages: its scalars, asked of a frame, and the code of its loads."""
+    """One stream in pages: its scalars, asked of a frame, and the code of its loads.
 
-    def __init__(self, frame: Frame, meaning: Meaning, array: Array, later: bool) -> None:
+    Where a tile has more pages than a scalar load brings, entries do not last from load to load,
+    and all such arrays share the scalars for them.
+    """
+
+    def __init__(
+        self, frame: Frame, meaning: Meaning, array: Array, later: bool, shared: HeldEntries
+    ) -> None:
         assert array.node.at is not None
         self.frame, self.array, self.over = frame, array, meaning.over
-        self.held = HeldEntries()
         self.place: AddressMap = array.node.at
         self.entry: IndexEntry = self.place.entries[0]
         self.slots = self.place.digits(self.over)[-1].count
@@ -86,9 +91,12 @@ class PagedArray:
             frame.scalar(self._stride(axis))
         frame.scalar("scratch")
         frame.scalar("wide scratch", 2, 2)
-        self.at_once = min(max(self.tile // self.slots, 1), AT_ONCE)
-        words = _loaded(self.at_once)
-        self._entries = frame.scalar(f"entries {array.name}", words, min(words, 4))
+        pages = max(self.tile // self.slots, 1)
+        self.at_once = min(pages, AT_ONCE)
+        words, own = _loaded(self.at_once), pages <= AT_ONCE
+        self.held = HeldEntries() if own else shared
+        name = f"entries {array.name}" if own else "entries"
+        self._entries = frame.scalar(name, words, min(words, 4))
         for number in range(3):
             frame.work(number)
 
@@ -226,11 +234,19 @@ def _fill(code: Code, result: Register) -> None:
 
 
 def elsewhere(
-    frame: Frame, meaning: Meaning, array: Array, later: bool
+    frame: Frame, meaning: Meaning, array: Array, later: bool, shared: HeldEntries
 ) -> MappedArray | PagedArray:
-    """An array with dimensions of its own. ``later``: a loop may begin behind its first row."""
+    """An array with dimensions of its own.
+
+    Args:
+        frame: Whom to ask for registers.
+        meaning: What the kernel computes.
+        array: The array.
+        later: Whether a loop may begin behind its first row.
+        shared: What scalars hold that all arrays with many pages share.
+    """
     if array.is_paged:
-        return PagedArray(frame, meaning, array, later)
+        return PagedArray(frame, meaning, array, later, shared)
     return MappedArray(frame, meaning, array)
 
 
@@ -267,7 +283,7 @@ class PagedAddresses:
         one, held = planned.loads[number], source.held
         first = one.waves[0] + page
         apart = tuple(n - one.waves[0] for n in one.waves)
-        what = (self.epoch, self.iteration, apart)
+        what = (source.array.name, self.epoch, self.iteration, apart)
         if not held.has(what, first, 1):
             # Those of the other loads of the tile, too, as far as they fit.
             begin = first - first % source.at_once
