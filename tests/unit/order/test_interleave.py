@@ -122,6 +122,21 @@ def test_structures_try_one_group_and_two() -> None:
     assert bound_of(LARGE) == (2048, "matrix unit")
 
 
+@pytest.mark.parametrize("made", [False, True])
+def test_operands_are_made_ahead_only_where_there_are_any(made: bool) -> None:
+    """Where vector ops make none, a whole iteration of registers would wait for nothing."""
+    loop = Loop("either", over="k")
+    a, b = loop.stream("A", "bf16", m=64, k=64), loop.stream("B", "bf16", n=64, k=64)
+    c = loop.carry("C", m=64, n=64)
+    if made:
+        c += (a * 2.0).to("bf16") @ b.staged()
+    else:
+        c += ((a.staged() @ b.staged()) * 2.0).named("twice")
+    loop.store("out", c)
+    found = structures(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4))
+    assert {pattern.early for pattern in found} == ({0, 1} if made else {0})
+
+
 def test_steps_under_one_condition_are_counted_as_one_branch() -> None:
     """A lone wave, whose issue binds: no order is faster than the bound."""
     lowered = lowered_attention(128, 64, 64, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import fields
 from itertools import pairwise
 from math import prod
@@ -96,6 +97,20 @@ def test_a_wave_has_two_issue_slots_behind_each_product(dtype: str, shape: str) 
     held = GFX950.mfma_operand_cycles.value + GFX950.mfma_scale_cycles.value
     room = GFX950.matrix_op(products[0].shape).cycles.value - held
     assert room >= 2 * GFX950.issue_cycles.value
+
+
+@pytest.mark.parametrize("depth", [128, 256, 512])
+def test_fragments_are_all_of_their_tile_and_no_more(depth: int) -> None:
+    loop = product(64, 64, depth, "fp8", blocks=True)
+    coarse = lower(loop.meaning, GFX950, loop.ops, loop.staged, 4)
+
+    def elements(found: Lowered) -> Counter[str]:
+        of: Counter[str] = Counter()
+        for place in found.places:
+            of[place.name.split(".")[0]] += prod(place.type.shape)
+        return of
+
+    assert elements(refine(coarse)) == elements(coarse)
 
 
 def test_what_is_cut_to_single_instructions() -> None:

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.drive.loops import GemmTileSpec
@@ -175,6 +178,47 @@ def test_masks_tell_the_free_starts_of_an_op_that_holds_a_unit_twice(capacity: i
             expected |= 1 << slot
             table.remove(holds, slot)
     assert table.starts(holds) == expected
+
+
+HELD = st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(0, 6))
+
+
+@given(
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    st.lists(st.tuples(st.lists(HELD, max_size=3), st.integers(0, 6)), max_size=8),
+)
+def test_what_is_given_back_is_as_it_was(
+    room: tuple[int, int], ops: list[tuple[list[tuple[int, int, int]], int]]
+) -> None:
+    """Counted slot by slot; a unit may be taken whole, and have no room for any slot more."""
+    ii = 7
+    table = ReservationTable(ii, room)
+    placed: list[tuple[tuple[Hold, ...], int]] = []
+
+    def held(extra: tuple[Hold, ...], slot: int) -> Counter[tuple[int, int]]:
+        return Counter(
+            (hold.unit, (at + hold.offset + n) % ii)
+            for holds, at in (*placed, (extra, slot))
+            for hold in holds
+            for n in range(hold.length)
+        )
+
+    def check(holds: tuple[Hold, ...]) -> None:
+        free = [
+            slot
+            for slot in range(ii)
+            if all(count <= room[unit] for (unit, _), count in held(holds, slot).items())
+        ]
+        assert [slot for slot in range(ii) if table.starts(holds) >> slot & 1] == free
+
+    for some, slot in ops:
+        holds = tuple(Hold(unit, offset, length, 0) for unit, offset, length in some)
+        check(holds)
+        if table.add(holds, slot):
+            placed.append((holds, slot))
+    while placed:
+        table.remove(*placed.pop(len(placed) // 2))
+        check((Hold(0, 0, 1, 0), Hold(1, 2, 3, 0)))
 
 
 def test_first_and_last_free() -> None:
