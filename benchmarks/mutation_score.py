@@ -148,15 +148,21 @@ def rounds(
 
 
 def false_killers(record: Record, keys: Iterable[str], work: Path) -> set[str]:
-    """Tests that fail without any mutant, of those that killed one of ``keys``."""
+    """Tests that fail without any mutant, or are no more, of those that killed one of ``keys``."""
+    there = collected(ROOT)
+    files = {test.partition("::")[0] for test in there}
     tests = sorted({record[key][1] for key in keys if key in record} - {""})
-    found: set[str] = set()
+    found = {t for t in tests if t not in there and t not in files}
+    for gone in sorted(found):
+        print(f"is no more: {gone}", flush=True)
     same = Mutant("__init__.py", 1, 1, 0, 0, "<module>", "", "", 0)
     while True:
         case = Case(same, tuple(t for t in tests if t not in found), 600.0)
-        _, _, failed = next(iter(trials(ROOT, [case], work, 1)))
-        if failed not in case.tests:
+        _, fate, failed = next(iter(trials(ROOT, [case], work, 1)))
+        if fate is Fate.SURVIVED:
             return found
+        if failed not in case.tests:
+            raise SystemExit(f"the tests that killed could not be run: see {work}")
         print(f"fails on the unchanged source: {failed}", flush=True)
         found.add(failed)
 

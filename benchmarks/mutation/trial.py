@@ -92,6 +92,7 @@ def _start_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) ->
 
     temporary = tree / "build" / "tmp"
     temporary.parent.mkdir(exist_ok=True)  # else every test fails, and every mutant seems killed
+    os.environ["COLUMNS"] = "10000"  # else pytest cuts off the names of tests that fail
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pytest_cov"]
     options += ["--no-header", "--tb=line", f"--basetemp={temporary}"]
     os._exit(int(pytest.main([*options, *tests])))  # no clean-up of what was forked
