@@ -216,7 +216,8 @@ def run_program(
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
     seen, count = launched.findings, launched.executed
-    sizes = {dim: sizes[dim] for dim in argument_dims(meaning)}
+    wanted = argument_dims(meaning)
+    sizes = {dim: size for dim, size in sizes.items() if dim in wanted}
     return Trial(
         sizes,
         seed,

@@ -187,7 +187,7 @@ def specialised(copies: int, consumers: int = 2, producers: int = 1) -> Program:
 def row_sum() -> Program:
     """Loads to registers, a step ahead, two buffers of one wave's own: no barrier is needed."""
     loop = Loop("row_sum", over="k")
-    x = loop.stream("X", "f32", m=8, k=4)
+    x = loop.stream("X", "f32", k=4, m=8)
     s = loop.carry("S", "f32", m=8)
     s += x.sum("k")
     loop.store("out", s)
