@@ -29,7 +29,7 @@ $(VENV)/docs: requirements/docs.lock $(VENV)/runtime
 demo: $(VENV)/runtime  ## set up and run the main job end to end
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
-test: lint $(VENV)/docs  ## lint, types and the whole test suite; about 7 minutes on 2 cores
+test: lint $(VENV)/docs  ## lint, types and the whole test suite; about 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 SLOWER = $(addprefix tests/unit/test_, attention_example.py examples.py mutants.py notebook.py website.py)
