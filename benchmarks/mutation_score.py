@@ -1,17 +1,18 @@
 """How many small changes of the source the tests notice.
 
-    python benchmarks/mutation_score.py --measure            # once: which test runs which line
-    python benchmarks/mutation_score.py --measure tests/unit/sync/test_new.py    # of these anew
     python benchmarks/mutation_score.py --seed 6:100
+    python benchmarks/mutation_score.py --seed 6:100 --measure tests/unit/sync/test_new.py
     python benchmarks/mutation_score.py --seed 1 2 --again --output evidence/mutation-score.md
 
 prints every mutant that no test noticed and the score: killed, of those that are not equivalent.
 Equivalent ones are listed in ``benchmarks/mutation/equivalent.toml``, each with the reason why no
 test could tell it from the original.
 
-What became of each mutant is recorded as it ends. A run takes up those that no test noticed yet;
-``--again`` tries the killed ones again, too, each with the test that killed it first. Tests are
-tried in rounds: all mutants with a few seconds of them, those that are left with more.
+The suite is run once first, to see which test comes by which mutant; with ``--measure`` and names,
+tests that are new or have changed are run again. What became of each mutant is recorded as it ends.
+A run takes up those that no test noticed yet; ``--again`` tries the killed ones again, too, each
+with the test that killed it first. Tests are tried in rounds: all mutants with a few seconds of
+them, those that are left with more.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.mutation.mutants import PACKAGES, Mutant, draw
-from benchmarks.mutation.reach import RUNS, collected, load, measure
-from benchmarks.mutation.trial import Case, Fate, trials
+from benchmarks.mutation.reach import RUNS, Reach, load
+from benchmarks.mutation.switched import lay_out
+from benchmarks.mutation.trial import Bench, Case, Fate
 from evidence.evidence_page import Table, cell, commit, write_page
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +40,8 @@ RECORD = Path(__file__).parent / "mutation" / "fates.json"
 
 Record = dict[str, tuple[str, str]]
 """For the key of a mutant: its fate, and the test that failed."""
+UNCHANGED = Mutant("__init__.py", 1, 1, 0, 0, "<module>", "", "", -1)
+"""No mutant: with it, tests run as they are."""
 
 
 def reasons() -> dict[str, str]:
@@ -115,28 +119,29 @@ def page(drawn: Mapping[int, Sequence[Mutant]], record: Record, made: str) -> st
 
 
 def rounds(
-    alive: dict[str, Mutant], record: Record, budgets: Sequence[float], work: Path, workers: int
+    alive: dict[str, Mutant],
+    record: Record,
+    budgets: Sequence[float],
+    bench: Bench,
+    reach: Reach,
+    workers: int,
 ) -> Iterator[Record]:
     """Try those alive, in rounds with more and more tests; the record, as each trial ends."""
-    reach = load(work)
-    took = reach.seconds
-    there = collected(ROOT)
     known = reasons()
-    tried: dict[str, set[str]] = {key: set() for key in alive}
+    numbers = {key: number for number, key in enumerate(alive)}
+    tried: dict[str, frozenset[str]] = dict.fromkeys(alive, frozenset())
     for budget in budgets:
         cases = []
         for key, mutant in alive.items():
-            source = (PACKAGE / mutant.path).read_text("utf-8")
-            tests = reach.tests_of(mutant, source, there, budget)
+            tests = reach.tests_of(mutant, budget, tried[key])
             killer = record.get(key, ("", ""))[1]
-            if killer in there:
-                tests = (killer, *(t for t in tests if t != killer))
-            new = tuple(t for t in tests if t not in tried[key])
-            tried[key] |= set(new)
-            if new or budget == budgets[0]:
-                cases.append(Case(mutant, new, sum(took.get(t, 1.0) for t in new)))
+            if killer in reach.seconds and killer not in tried[key]:
+                tests = {killer: reach.seconds[killer], **tests}
+            tried[key] |= set(tests)
+            if tests or budget == budgets[0]:
+                cases.append(Case(numbers[key], mutant, tests))
         print(f"{len(cases)} with up to {budget:g} s of tests", flush=True)
-        for done, (case, fate, failed) in enumerate(trials(ROOT, cases, work, workers), 1):
+        for done, (case, fate, failed) in enumerate(bench.trials(cases, workers), 1):
             key = case.mutant.key
             record[key] = (fate.value, failed)
             if fate in (Fate.KILLED, Fate.FAULTY) or key in known:
@@ -147,22 +152,19 @@ def rounds(
             yield record
 
 
-def false_killers(record: Record, keys: Iterable[str], work: Path) -> set[str]:
+def false_killers(record: Record, keys: Iterable[str], bench: Bench, reach: Reach) -> set[str]:
     """Tests that fail without any mutant, or are no more, of those that killed one of ``keys``."""
-    there = collected(ROOT)
-    files = {test.partition("::")[0] for test in there}
-    tests = sorted({record[key][1] for key in keys if key in record} - {""})
-    found = {t for t in tests if t not in there and t not in files}
+    files = {test.partition("::")[0] for test in reach.seconds}
+    tests = {record[key][1] for key in keys if key in record} - {""}
+    found = {t for t in tests if t not in reach.seconds and t not in files}
     for gone in sorted(found):
-        print(f"is no more: {gone}", flush=True)
-    same = Mutant("__init__.py", 1, 1, 0, 0, "<module>", "", "", 0)
+        print(f"fails or is no more: {gone}", flush=True)
     while True:
-        case = Case(same, tuple(t for t in tests if t not in found), 600.0)
-        _, fate, failed = next(iter(trials(ROOT, [case], work, 1)))
-        if fate is Fate.SURVIVED:
+        left = {t: reach.seconds[t] for t in sorted(tests - found) if t in reach.seconds}
+        case = Case(UNCHANGED.number, UNCHANGED, left)
+        _, fate, failed = next(iter(bench.trials([case], 1)))
+        if fate is not Fate.KILLED:
             return found
-        if failed not in case.tests:
-            raise SystemExit(f"the tests that killed could not be run: see {work}")
         print(f"fails on the unchanged source: {failed}", flush=True)
         found.add(failed)
 
@@ -178,7 +180,7 @@ def main() -> int:
         help="what to draw, 300 unless given",
     )
     parser.add_argument(
-        "--rounds", type=float, nargs="*", default=[5, 30, 120], help="seconds of tests, each more"
+        "--rounds", type=float, nargs="*", default=[20, 60], help="seconds of tests, each more"
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutation")
@@ -186,14 +188,12 @@ def main() -> int:
         "--measure",
         nargs="*",
         metavar="TESTS",
-        help="run the suite with coverage first, or only tests that are new or have changed",
+        help="run the suite again first, or only tests that are new or have changed",
     )
     parser.add_argument("--again", action="store_true", help="try also those known to be killed")
     parser.add_argument("--record", type=Path, default=RECORD, help="what became of each so far")
     parser.add_argument("--output", type=Path, help="write the ledger here")
     args = parser.parse_args()
-    if args.measure is not None or not list(args.work.glob(RUNS)):
-        measure(ROOT, args.work, args.workers, args.measure or ())
     recorded: Path = args.record
     record: Record = json.loads(recorded.read_text("utf-8")) if recorded.exists() else {}
     drawn = {seed: draw(PACKAGE, count, seed) for seed, count in args.seed}
@@ -201,10 +201,11 @@ def main() -> int:
     if not args.again:
         dead = {key for key, (fate, _) in record.items() if fate == Fate.KILLED.value}
         alive = {key: m for key, m in alive.items() if key not in dead}
-    for now in rounds(alive, record, args.rounds, args.work, args.workers):
+    bench, reach = prepared(alive, args.work, args.measure)
+    for now in rounds(alive, record, args.rounds, bench, reach, args.workers):
         recorded.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n", "utf-8")
     keys = {m.key for mutants in drawn.values() for m in mutants}
-    wrong = false_killers(record, keys, args.work)
+    wrong = false_killers(record, keys, bench, reach)
     record = {key: fate for key, fate in record.items() if fate[1] == "" or fate[1] not in wrong}
     for seed, mutants in drawn.items():
         counts, score = counted(fates(record, mutants).values())
@@ -214,6 +215,25 @@ def main() -> int:
         made = " ".join(["python benchmarks/mutation_score.py", *sys.argv[1:]])
         write_page(args.output, partial(page, drawn, record, made))
     return 0
+
+
+def prepared(
+    alive: Mapping[str, Mutant], work: Path, again: Sequence[str] | None
+) -> tuple[Bench, Reach]:
+    """A tree in which all of these are asleep, and which tests come by them."""
+    work.mkdir(parents=True, exist_ok=True)
+    numbered = dict(enumerate(alive.values()))
+    left = lay_out(ROOT, work / "tree", numbered)
+    reach = load(work)
+    if again is not None or not alive.keys() <= reach.known:
+        if not again:  # all tests
+            for old in work.glob(RUNS):
+                old.unlink()
+        into = work / RUNS.replace("*", f"{len(list(work.glob(RUNS))):03}")
+        bench = Bench(work / "tree", ROOT, left, frozenset())
+        bench.measure({n: m.key for n, m in numbered.items()}, again or (), into)
+        reach = load(work)
+    return Bench(work / "tree", ROOT, left, reach.imported), reach
 
 
 if __name__ == "__main__":

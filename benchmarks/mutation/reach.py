@@ -1,210 +1,100 @@
-"""Which tests reach a line, and how long each takes: from runs of the suite, or of parts of it."""
+"""Which tests come by a mutant's place, and how long each takes: as ``trial`` measures it."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import subprocess
-import sys
-import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.mutation.mutants import PACKAGES, Mutant
+from benchmarks.mutation.mutants import Mutant
 
-RUNS = "reach-*.json"
+RUNS = "reach-*.jsonl"
 """The files of runs, in their order."""
-NEIGHBOURS = 40
-"""So many tests are tried for a line that runs when its module is imported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one run of tests showed."""
-
-    lines: dict[str, dict[int, tuple[int, ...]]]
-    """For a file and a line: the tests that ran it, as places in ``tests``."""
-    tests: tuple[str, ...]
-    seconds: tuple[float, ...]
-    """How long each test took."""
-    sources: dict[str, str]
-    """The files as they were, so that lines are found again after small edits."""
-
-    def reaching(self, mutant: Mutant, source: str) -> set[str]:
-        """Those that run the changed lines of ``source``, the file as it is now."""
-        by_line = self.lines.get(mutant.path, {})
-        at = _lines_before(self.sources.get(mutant.path, ""), source, mutant)
-        return {self.tests[test] for line in at for test in by_line.get(line, ())}
-
-    def around(self, mutant: Mutant) -> set[str]:
-        """Those that run any line of the file."""
-        by_line = self.lines.get(mutant.path, {})
-        return {self.tests[test] for tests in by_line.values() for test in tests}
+QUICK = 0.3
+"""Seconds up to which all cases of a function that is named after the module come first."""
+AT_IMPORT = 150
+"""So many tests are tried for a place that runs when modules are imported: any may notice."""
+BROAD = "tests/golden/test_kernels.py"
+"""Tests that notice most of what changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What all runs showed, the last one that ran a test says what it reaches."""
+    """What all runs showed; the last one that ran a test says what it comes by."""
 
-    runs: tuple[Run, ...]
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """How long each test took."""
-        return {t: s for run in self.runs for t, s in zip(run.tests, run.seconds, strict=True)}
+    seconds: Mapping[str, float]
+    """How long each test takes that passes."""
+    tests: Mapping[str, frozenset[str]]
+    """By the key of a mutant: the tests that come by its place."""
+    imported: frozenset[str]
+    """Keys of mutants whose places run when modules are imported."""
+    known: frozenset[str]
+    """Keys of mutants that were there to be come by."""
 
     def tests_of(
-        self, mutant: Mutant, source: str, there: frozenset[str], budget: float
-    ) -> tuple[str, ...]:
-        """Those that run the changed lines of ``source``, the file as it is now.
+        self, mutant: Mutant, budget: float, tried: frozenset[str] = frozenset()
+    ) -> dict[str, float]:
+        """Tests that come by its place and their seconds, ``budget`` in all, the likeliest first.
 
-        Those that are ``there`` and stand where tests of the package do come first, those named
-        after the module ahead; one case of every function, the fastest ahead, then second cases,
-        and so on. ``budget`` seconds of them are returned, and of tests that came since the suite
-        was measured those that stand where tests of the package do.
+        First those named after the module, as long as they are quick; then those whose results are
+        kept, then those that stand where tests of the package do, one case of every function before
+        the second; then all others.
         """
-        measured: set[str] = set()
-        found: set[str] = set()
-        around: set[str] = set()
-        for run in reversed(self.runs):
-            found |= run.reaching(mutant, source) - measured
-            around |= run.around(mutant) - measured
-            measured |= set(run.tests)
-        mirror = "/".join(("tests/unit", *mutant.path.split("/")[:-1], ""))
-        named = f"test_{mutant.path.rsplit('/', 1)[-1].removesuffix('.py')}.py"
-        took = self.seconds
-        order = _each_function_once((found or around) & there, mirror, named, took)
-        if not found:
-            order = order[:NEIGHBOURS]
-        chosen: list[str] = []
-        spent = 0.0
-        for test in order:
-            spent += took[test]
-            if chosen and spent > budget:
-                break
-            chosen.append(test)
-        since = sorted(
-            (t for t in there - measured if t.startswith(mirror)), key=lambda t: (named not in t, t)
-        )
-        return (*chosen, *since[:NEIGHBOURS])
-
-
-def _each_function_once(
-    found: set[str], mirror: str, named: str, took: Mapping[str, float]
-) -> list[str]:
-    """By where they stand, how many cases of the same function come before, and time."""
-    cases: Counter[str] = Counter()
-    ranked = []
-    for test in sorted(found, key=lambda t: (took[t], t)):
-        function = test.split("[")[0]
-        away = not test.startswith(mirror)
-        ranked.append((away, cases[function], named not in test, took[test], test))
-        cases[function] += 1
-    return [test for *_, test in sorted(ranked)]
-
-
-def _lines_before(old: str, new: str, mutant: Mutant) -> list[int]:
-    """Where the mutant's lines stood in the file that was measured."""
-    at = range(mutant.line, mutant.end_line + 1)
-    if old == new:
-        return list(at)
-    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
-    moved = {
-        block.b + i + 1: block.a + i + 1
-        for block in matcher.get_matching_blocks()
-        for i in range(block.size)
-    }
-    return [moved[line] for line in at if line in moved]
-
-
-def measure(root: Path, work: Path, workers: int, tests: Sequence[str] = ()) -> None:
-    """Run tests below ``root`` with coverage by test, into a file of its own in ``work``.
-
-    All of them, unless some are named: tests that came or changed since the suite was measured.
-    """
-    work.mkdir(parents=True, exist_ok=True)
-    if not tests:
-        for old in work.glob(RUNS):
-            old.unlink()
-    into = work / RUNS.replace("*", f"{len(list(work.glob(RUNS))):03}")
-    rules = work / "rules.ini"  # not coverage.*: those are deleted when a run begins
-    files = "\n".join(
-        f"    src/pipeloom/{part}{'' if part.endswith('.py') else '/*'}" for part in PACKAGES
-    )
-    rules.write_text(f"[run]\ninclude =\n{files}\ndata_file = {work / 'coverage'}\n", "utf-8")
-    junit = work / "junit.xml"
-    command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal"]
-    command += ["-p", "no:cacheprovider", "--ignore", "tests/browser", "--cov"]
-    command += [f"--cov-config={rules}", "--cov-context=test", "--cov-report="]
-    subprocess.run([*command, f"--junitxml={junit}", *tests], cwd=root, check=False)
-    digest(root, work / "coverage", junit, into)
-
-
-def collected(root: Path) -> frozenset[str]:
-    """The tests that there are now."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
-    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    return frozenset(line for line in run.stdout.splitlines() if "::" in line)
-
-
-def digest(root: Path, data: Path, junit: Path, into: Path) -> None:
-    """Write what ``load`` reads, from coverage's database and pytest's times."""
-    from coverage import CoverageData  # a development tool: only where it is asked for
-
-    coverage = CoverageData(str(data))
-    coverage.read()
-    contexts: dict[str, dict[int, list[str]]] = {}
-    package = root / "src" / "pipeloom"
-    for file in coverage.measured_files():
-        if Path(file).is_relative_to(package):
-            name = Path(file).relative_to(package).as_posix()
-            contexts[name] = coverage.contexts_by_lineno(file)
-    took: dict[str, float] = {}
-    for case in ET.parse(junit).iter("testcase"):
-        if case.find("failure") is None and case.find("error") is None:
-            place = reported_id(root, case.attrib["classname"], case.attrib["name"])
-            took[place] = float(case.attrib["time"])
-    tests: dict[str, int] = {}
-    lines: dict[str, dict[int, list[int]]] = {}
-    for name, by_line in sorted(contexts.items()):
-        for line, ran in sorted(by_line.items()):
-            ids = {test.split("|")[0] for test in ran if "::" in test}
-            known = sorted(i for i in ids if i in took)
-            lines.setdefault(name, {})[line] = [tests.setdefault(t, len(tests)) for t in known]
-    if not tests:
-        raise SystemExit(f"no test that passed ran a line of {', '.join(PACKAGES)}: see {junit}")
-    record: dict[str, object] = {
-        "lines": lines,
-        "tests": list(tests),
-        "seconds": [took[t] for t in tests],
-    }
-    record["sources"] = {name: (package / name).read_text("utf-8") for name in lines}
-    into.write_text(json.dumps(record), "utf-8")
-
-
-def reported_id(root: Path, classname: str, name: str) -> str:
-    """What pytest calls the test that its report has as ``classname`` and ``name``."""
-    parts = classname.split(".")
-    files = (
-        n
-        for n in range(len(parts), 0, -1)
-        if root.joinpath(*parts[:n]).with_suffix(".py").is_file()
-    )
-    file = next(files, len(parts))
-    return "::".join(["/".join(parts[:file]) + ".py", *parts[file:], name])
+        folder, _, name = mutant.path.rpartition("/")
+        mirror, named = f"tests/unit/{folder}/", f"test_{name.removesuffix('.py')}.py"
+        found = self.tests.get(mutant.key, frozenset())
+        if mutant.key in self.imported:
+            likely = [t for t in self.seconds if t.startswith((mirror, BROAD))]
+            found |= frozenset(sorted(likely, key=self.seconds.__getitem__)[:AT_IMPORT])
+        cases: Counter[str] = Counter()
+        ranked = []
+        for test in sorted(found, key=lambda t: (self.seconds[t], t)):
+            function, took = test.split("[")[0], self.seconds[test]
+            before, near = cases[function], test.startswith(mirror)
+            if near and named in test and took < QUICK:
+                rank = 0.01 * before
+            elif test.startswith(BROAD):
+                rank = 0.2 + 0.1 * before
+            else:
+                rank = 0.2 + 0.3 * before if near else 1 + 0.7 * before
+            ranked.append((rank + 0.15 * took, test))
+            cases[function] += 1
+        chosen: dict[str, float] = {}
+        for _, test in sorted(ranked):
+            took = self.seconds[test]
+            if test not in tried and (not chosen or sum(chosen.values()) + took <= budget):
+                chosen[test] = took
+        return chosen
 
 
 def load(work: Path) -> Reach:
-    """What ``measure`` wrote."""
-    return Reach(tuple(_run(json.loads(f.read_text("utf-8"))) for f in sorted(work.glob(RUNS))))
-
-
-def _run(raw: dict[str, Any]) -> Run:
-    lines = {
-        name: {int(line): tuple(tests) for line, tests in by_line.items()}
-        for name, by_line in raw["lines"].items()
-    }
-    return Run(lines, tuple(raw["tests"]), tuple(raw["seconds"]), raw["sources"])
+    """What runs left in ``work``."""
+    seconds: dict[str, float] = {}
+    reached: dict[str, frozenset[str]] = {}
+    imported: set[str] = set()
+    known: set[str] = set()
+    for file in sorted(work.glob(RUNS)):
+        keys: dict[str, str] = {}
+        for line in file.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            if "keys" in row:
+                keys = row["keys"]
+                known |= set(keys.values())
+                continue
+            here = frozenset(keys[str(number)] for number in row["reached"])
+            if row["test"] == "":
+                imported |= here
+            elif row["passed"]:
+                seconds[row["test"]] = row["seconds"]
+                reached[row["test"]] = here
+            else:
+                seconds.pop(row["test"], None)
+                reached.pop(row["test"], None)
+    tests: dict[str, set[str]] = {}
+    for test, keys_of in reached.items():
+        for key in keys_of:
+            tests.setdefault(key, set()).add(test)
+    by_key = {key: frozenset(found) for key, found in tests.items()}
+    return Reach(seconds, by_key, frozenset(imported), frozenset(known))

@@ -1,33 +1,28 @@
-"""One mutant against the tests that reach it, in a copy of the tree and a process of its own.
+"""Mutants against tests, in one process per worker that has all of them imported and is forked.
 
-Processes are forked from one that has the slow third-party modules imported already. Each worker
-has one copy of the tree, in which one file is changed and put back, so that compiled files stay
-good and commands that a test starts see the mutant, too.
+A mutant that acts when modules are imported is tried in a process of its own, and one that cannot
+stand beside the original in a tree of its own, too.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
+import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from benchmarks.mutation.inside import ASKED
 from benchmarks.mutation.mutants import Mutant
+from benchmarks.mutation.switched import VARIABLE
 
-SLOW_IMPORTS = ("numpy", "pytest", "hypothesis", "ortools.sat.python.cp_model", "rich.console")
-MEMORY = 6 << 30
-"""Bytes that a mutant may take."""
-OURS = 70
-"""Exit code of a process in which pytest was not reached."""
+NOT_MEASURED = "tests/browser"
+"""Tests that fail without a browser."""
 
 
 class Fate(Enum):
@@ -36,7 +31,7 @@ class Fate(Enum):
     KILLED = "killed"
     SURVIVED = "survived"
     UNREACHED = "unreached"
-    """No test runs its line."""
+    """No test comes by its place."""
     FAULTY = "not tried"
     """The runner could not try it."""
 
@@ -45,117 +40,114 @@ class Fate(Enum):
 class Case:
     """A mutant and the tests it is tried with."""
 
+    number: int
     mutant: Mutant
-    tests: tuple[str, ...]
-    seconds: float
-    """How long these tests take on the unchanged source."""
+    tests: Mapping[str, float]
+    """With how long each takes on the unchanged source."""
 
 
-def copy_tree(root: Path, into: Path) -> None:
-    """The files of the work tree that git knows of, copied to ``into``."""
-    shutil.rmtree(into, ignore_errors=True)
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    for name in names.splitlines():
-        if (root / name).is_file():
-            (into / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, into / name)
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where mutants are tried: the trees, and which of them need more than a fork."""
 
+    tree: Path
+    """With all mutants asleep."""
+    source: Path
+    """The package as it is, below ``src``."""
+    left: Collection[int]
+    """Numbers of those that are not in the tree."""
+    imported: Collection[str]
+    """Keys of those that act when modules are imported."""
 
-def _run_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> None:
-    """Never returns: the process ends with pytest's code, or with one of our own."""
-    try:
-        _start_tests(tree, tests, log, seconds)
-    finally:
-        os._exit(OURS)
+    def measure(self, keys: Mapping[int, str], tests: Sequence[str], into: Path) -> None:
+        """Run tests, all unless some are named, and write what they come by into a file."""
+        into.write_text(json.dumps({"keys": keys}) + "\n", "utf-8")
+        ask = {"cases": [], "into": str(into)}
+        run = _pytest(self.tree, ask, [*(tests or ["tests"]), f"--ignore={NOT_MEASURED}"])
+        if run.wait() not in (0, 1):
+            raise SystemExit(f"the tests could not be run: see {self.tree / 'build'}")
 
-
-def _start_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> None:
-    os.setsid()
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(out, stream)
-    limit = int(30 + 5 * seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    os.chdir(tree)
-    sys.path[:] = [str(tree / "src"), str(tree)] + [
-        p for p in sys.path if not (Path(p) / "pipeloom").is_dir() and p != ""
-    ]
-    os.environ["PYTHONPATH"] = f"{tree / 'src'}:{tree}"
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    sys.dont_write_bytecode = False
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(tree / "build" / "pycache")
-    for name in [n for n in sys.modules if n.split(".")[0] in ("benchmarks", "pipeloom")]:
-        del sys.modules[name]
-    import pytest
-
-    temporary = tree / "build" / "tmp"
-    temporary.parent.mkdir(exist_ok=True)  # else every test fails, and every mutant seems killed
-    os.environ["COLUMNS"] = "10000"  # else pytest cuts off the names of tests that fail
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pytest_cov"]
-    options += ["--no-header", "--tb=line", f"--basetemp={temporary}"]
-    os._exit(int(pytest.main([*options, *tests])))  # no clean-up of what was forked
-
-
-def trials(
-    root: Path, cases: Sequence[Case], work: Path, workers: int
-) -> Iterator[tuple[Case, Fate, str]]:
-    """Each case, its fate and the test that failed, as they end."""
-    for name in SLOW_IMPORTS:
-        importlib.import_module(name)
-    trees = [work.resolve() / f"tree{i}" for i in range(workers)]
-    for tree in trees:
-        copy_tree(root, tree)
-    free = list(trees)
-    running: dict[int, tuple[Case, Path, Path, bytes, float]] = {}
-    waiting = list(reversed(cases))
-    while waiting or running:
-        while waiting and free:
-            case = waiting.pop()
+    def trials(self, cases: Sequence[Case], workers: int) -> Iterator[tuple[Case, Fate, str]]:
+        """Each case, its fate and the test that failed, as they end."""
+        forked = []
+        for case in cases:
             if not case.tests:
                 yield case, Fate.UNREACHED, ""
-                continue
-            tree = free.pop()
-            file = tree / "src" / "pipeloom" / case.mutant.path
-            before = file.read_bytes()
-            file.write_bytes(case.mutant.applied(before))
-            process = os.fork()
-            if process == 0:
-                _run_tests(tree, case.tests, tree / "log.txt", case.seconds)
-            deadline = time.monotonic() + 300 + 30 * case.seconds
-            running[process] = (case, tree, file, before, deadline)
-        if not running:
-            continue
-        process, status = os.waitpid(-1, os.WNOHANG)
-        if process == 0:
-            for late, (*_, deadline) in running.items():
-                if time.monotonic() > deadline:
-                    os.killpg(late, signal.SIGKILL)
-            time.sleep(0.05)
-            continue
-        case, tree, file, before, _ = running.pop(process)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)
-        file.write_bytes(before)
-        free.append(tree)
-        yield case, *_outcome(status, tree / "log.txt")
+            elif case.number in self.left:
+                yield from self._tried([[case]], self._changed(case.mutant))
+            elif case.mutant.key in self.imported:
+                yield from self._tried([[case]], self.tree, awake=case.number)
+            else:
+                forked.append(case)
+        shares = [forked[n::workers] for n in range(workers)]
+        yield from self._tried([share for share in shares if share], self.tree)
+
+    def _changed(self, mutant: Mutant) -> Path:
+        """A tree in which a mutant stands in the place of the original."""
+        tree = self.tree.with_name("changed")
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(self.tree, tree, ignore=shutil.ignore_patterns("build"))
+        (tree / "build").mkdir()
+        file = Path("src") / "pipeloom" / mutant.path
+        (tree / file).write_bytes(mutant.applied((self.source / file).read_bytes()))
+        return tree
+
+    def _tried(
+        self, shares: Sequence[Sequence[Case]], tree: Path, awake: int | None = None
+    ) -> Iterator[tuple[Case, Fate, str]]:
+        running = []
+        for worker, share in enumerate(shares):
+            into = tree / "build" / f"fates{worker}.jsonl"
+            into.unlink(missing_ok=True)
+            asked = [{"number": c.number, "tests": dict(c.tests)} for c in share]
+            files = sorted({test.partition("::")[0] for c in share for test in c.tests})
+            ask = {"cases": asked, "into": str(into)}
+            running.append((_pytest(tree, ask, files, awake, worker), into, list(share)))
+        while running:
+            time.sleep(0.2)
+            for entry in list(running):
+                process, into, waiting = entry
+                ended = process.poll() is not None
+                for case, fate, test in _new(into, waiting):
+                    waiting.remove(case)
+                    yield case, fate, test
+                if not ended:
+                    continue
+                running.remove(entry)
+                for case in waiting:
+                    # Tests that cannot be imported have noticed it, where there is but one mutant.
+                    alone = awake is not None or tree != self.tree
+                    yield case, Fate.KILLED if alone else Fate.FAULTY, ""
 
 
-def _outcome(status: int, log: Path) -> tuple[Fate, str]:
-    """The fate, and the test that failed.
+def _new(into: Path, waiting: Iterable[Case]) -> list[tuple[Case, Fate, str]]:
+    if not into.exists():
+        return []
+    cases = {case.number: case for case in waiting}
+    rows = [json.loads(line) for line in into.read_text("utf-8").splitlines()]
+    return [
+        (cases[row["number"]], Fate(row["fate"]), row["test"])
+        for row in rows
+        if row["number"] in cases
+    ]
 
-    A mutant is killed by a test that fails and has a name, by one that reaches a limit, or where
-    the package cannot be imported; whatever else ends pytest says nothing about the mutant.
-    """
-    code = os.waitstatus_to_exitcode(status)
-    text = log.read_text("utf-8", errors="replace")
-    lines = [line.split(" - ")[0] for line in text.splitlines()]
-    words = [line.split(maxsplit=1) for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    failed = [word[1] for word in words if len(word) > 1]  # pytest's own error names no test
-    if code == 0:
-        return Fate.SURVIVED, ""
-    named = bool(failed) and code in (1, 2, 4)  # 4: a module of tests that asks for what is broken
-    if named or code < 0 or "while loading conftest" in text:
-        return Fate.KILLED, failed[0] if failed else ""
-    return Fate.FAULTY, ""
+
+def _pytest(
+    tree: Path,
+    ask: Mapping[str, object],
+    tests: Sequence[str],
+    awake: int | None = None,
+    worker: int = 0,
+) -> subprocess.Popen[bytes]:
+    asked = tree / "build" / f"asked{worker}.json"
+    asked.write_text(json.dumps(ask), "utf-8")
+    env = dict(os.environ, PYTHONPATH=f"{tree / 'src'}:{tree}")
+    env |= {"PYTHONPYCACHEPREFIX": str(tree / "build" / "pycache"), ASKED: str(asked)}
+    if awake is not None:
+        env[VARIABLE] = str(awake)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.mutation.inside"]
+    for unused in ("cacheprovider", "xdist", "pytest_cov"):
+        command += ["-p", f"no:{unused}"]
+    command += ["--no-header", "--tb=no", f"--basetemp={tree / 'build' / f'tmp{worker}'}"]
+    with (tree / "build" / f"log{worker}.txt").open("wb") as log:
+        return subprocess.Popen([*command, *tests], cwd=tree, env=env, stdout=log, stderr=log)

@@ -19,10 +19,13 @@ from pipeloom.declare.kernels import (
     gemm_bias,
     gemm_gate,
     gemm_norm,
+    gemm_quantised,
+    gemm_rotary,
     gemm_scaled,
     gemm_weights,
     grouped,
     layer_norm,
+    moe_down,
     moe_up,
     row_sum,
     softmax,
@@ -125,6 +128,15 @@ SMALL: Mapping[str, Make] = MappingProxyType(
             attention(64, 32, 32), 4, "gfx942", strategy=in_order
         ),
         "moe_up 32x32x32 in order 4 waves": derived(moe_up(32, 32, 32), 4, strategy=in_order),
+        "gemm_rotary 32x32x32 to a cache in order 1 wave": derived(
+            gemm_rotary(32, 32, 32, scatter=True), 1, strategy=in_order
+        ),
+        "gemm_quantised 32x64x32 by powers in order 2 waves": derived(
+            gemm_quantised(32, 64, 32, powers=True), 2, strategy=in_order
+        ),
+        "moe_down 32x32x32 added gfx942 in order 1 wave": derived(
+            moe_down(32, 32, 32, add=True), 1, "gfx942", strategy=in_order
+        ),
         "softmax in order 4 waves": derived(softmax(), 4, strategy=in_order),
         "layer_norm gfx942 in order 4 waves": derived(layer_norm(), 4, "gfx942", strategy=in_order),
         # as people declare them

@@ -25,6 +25,22 @@ import pytest
 
 from benchmarks.kernel_results import results
 from pipeloom.drive.store import OFF, VARIABLE
+from tests.golden.rows.checked import checked_rows, looping_rows
+from tests.golden.rows.damaged import damaged_modulo_rows, damaged_rows
+from tests.golden.rows.judged import judged_rows, meaning_rows
+from tests.golden.rows.loops import lowered_rows, woven_rows
+from tests.golden.rows.machine import bank_rows, stream_rows, wait_state_rows
+from tests.golden.rows.modulo import modulo_rows
+from tests.golden.rows.parts import (
+    cost_rows,
+    layout_rows,
+    load_rows,
+    op_rows,
+    placing_rows,
+)
+from tests.golden.rows.reference import body_rows, schedule_rows
+from tests.golden.rows.synchronised import sync_rows
+from tests.golden.rows.tuned import asked_rows, tuned_rows
 from tests.golden.small_kernels import SMALL
 from tests.golden.tables import random_verdicts, whole_gpu
 
@@ -33,6 +49,28 @@ WANTED: Mapping[str, Callable[[], Any]] = {
     **{name: partial(lambda make: results(make()), make) for name, make in SMALL.items()},
     "random programs": random_verdicts,
     "whole GPUs": whole_gpu,
+    "drawn modulo loops": modulo_rows,
+    "drawn settings of schedules": schedule_rows,
+    "drawn bodies": body_rows,
+    "drawn programs judged": judged_rows,
+    "changed programs": damaged_rows,
+    "changed modulo problems": damaged_modulo_rows,
+    "weakened kernels checked": checked_rows,
+    "looping kernels checked": looping_rows,
+    "tuned for drawn costs": tuned_rows,
+    "what tuning is asked": asked_rows,
+    "drawn streams": stream_rows,
+    "bank conflicts": bank_rows,
+    "wait states": wait_state_rows,
+    "costs of instructions": cost_rows,
+    "layouts of tiles": layout_rows,
+    "loads of tiles": load_rows,
+    "places and boxes": placing_rows,
+    "numbers of ops": op_rows,
+    "declarations past their ends": meaning_rows,
+    "small loops as tasks": lowered_rows,
+    "small loops woven": woven_rows,
+    "drawn programs synchronised": sync_rows,
 }
 REMEDY = (
     "if that is meant: pytest tests/golden/test_kernels.py --update-golden, and why in the commit"
@@ -45,9 +83,9 @@ def kept_in(name: str) -> Path:
 
 
 def differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
-    """What is no longer as it was, field by field."""
+    """What is no longer as it was, field by field; a row more, of what is new, changes none."""
     if isinstance(before, dict) and isinstance(now, dict):
-        for key in dict.fromkeys((*before, *now)):
+        for key in before or now:
             yield from differences(before.get(key), now.get(key), f"{place}{key}: ")
     elif before != now:
         yield f"{place}was {before}, is {now}"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
 
 from benchmarks.mutation import mutants
 from benchmarks.mutation.mutants import draw, mutants_of
-from benchmarks.mutation.reach import reported_id
-from benchmarks.mutation.trial import Fate, _outcome
+from benchmarks.mutation.reach import load
+from benchmarks.mutation.switched import with_switches
 
 PACKAGE = Path(__file__).parents[2] / "src" / "pipeloom"
 
@@ -57,30 +58,63 @@ def test_a_mutant_differs_in_one_place_and_is_python(monkeypatch: pytest.MonkeyP
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)), mutant.key
 
 
-def test_a_reported_test_is_found_again_also_in_a_class(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_a.py").touch()
-    assert reported_id(tmp_path, "tests.test_a", "test_x[1]") == "tests/test_a.py::test_x[1]"
-    assert reported_id(tmp_path, "tests.test_a.TestB", "test_x") == "tests/test_a.py::TestB::test_x"
+def test_a_mutant_sleeps_beside_the_original() -> None:
+    """Also one within another, and a statement; each is awake alone."""
+    source = SOURCE.replace(b"continue", b"break")
+    drawn = mutants_of("a.py", source)
+    changed, left = with_switches(source, dict(enumerate(drawn)))
+    assert not left
+
+    def results(code: bytes, awake: int) -> list[object]:
+        space: dict[str, object] = {"__mutant__": lambda number: number == awake}
+        exec(compile(code, "a.py", "exec"), space)
+        found: list[object] = [space["LIMIT"]]
+        for values in ([5, 2], [3, 3], [10, 1, 12], [9, 4], []):
+            for low in ((), (3,)):
+                try:
+                    found.append(space["least"]([*values], *low))  # type: ignore[operator]
+                except (ValueError, TypeError) as error:
+                    found.append(type(error))
+        return found
+
+    assert results(changed, -1) == results(source, -1)
+    for number, mutant in enumerate(drawn):
+        assert results(changed, number) == results(mutant.applied(source), -1), mutant.key
 
 
-@pytest.mark.parametrize(
-    ("code", "text", "fate"),
-    [
-        (0, "3 passed", Fate.SURVIVED),
-        (1, "FAILED tests/test_a.py::test_x - assert 1 == 2", Fate.KILLED),
-        (1, "Traceback of the runner", Fate.FAULTY),
-        (2, "ERROR tests/test_a.py - ImportError", Fate.KILLED),
-        (2, "ERROR  - _pytest.main.Failed: stopping after 1 failures", Fate.FAULTY),
-        (4, "ERROR tests/test_a.py - KeyError: 1\nERROR: found no collectors", Fate.KILLED),
-        (4, "ERROR: file or directory not found: tests/test_a.py", Fate.FAULTY),
-        (4, "ImportError while loading conftest", Fate.KILLED),
-        (5, "no tests ran", Fate.FAULTY),
-        (70, "", Fate.FAULTY),
-    ],
-)
-def test_only_what_a_test_says_kills(tmp_path: Path, code: int, text: str, fate: Fate) -> None:
-    """A file of tests that is not there says nothing."""
-    log = tmp_path / "log.txt"
-    log.write_text(text)
-    assert _outcome(code << 8, log)[0] is fate
+def test_a_mutant_of_a_pattern_has_no_place_beside_the_original() -> None:
+    source = b"def f(a):\n    match a:\n        case 1:\n            return 2\n"
+    drawn = mutants_of("a.py", source)
+    changed, left = with_switches(source, dict(enumerate(drawn)))
+    assert [drawn[number].before for number in left] == ["1"]
+    assert b"(3) if __mutant__" in changed
+
+
+def test_the_likeliest_tests_come_first_and_fit_the_time(tmp_path: Path) -> None:
+    (mutant,) = (m for m in mutants_of("order/gaps.py", b"LIMIT = 3\n"))
+    tests = {
+        "tests/unit/order/test_gaps.py::test_quick": 0.1,
+        "tests/unit/order/test_gaps.py::test_slow": 5.0,
+        "tests/unit/order/test_weave.py::test_it[a]": 0.2,
+        "tests/unit/order/test_weave.py::test_it[b]": 0.2,
+        "tests/golden/test_kernels.py::test_results[gemm]": 0.4,
+        "tests/unit/cli/test_cli.py::test_all": 0.1,
+    }
+    rows: list[dict[str, object]] = [{"keys": {"0": mutant.key}}]
+    rows += [
+        {"test": test, "seconds": took, "reached": [0], "passed": True}
+        for test, took in tests.items()
+    ]
+    rows.append({"test": "tests/test_a.py::test_b", "seconds": 0, "reached": [0], "passed": False})
+    (tmp_path / "reach-000.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    chosen = load(tmp_path).tests_of(mutant, budget=1.05)
+    assert [test.rpartition("/")[2] for test in chosen] == [
+        "test_gaps.py::test_quick",
+        "test_weave.py::test_it[a]",
+        "test_kernels.py::test_results[gemm]",
+        "test_weave.py::test_it[b]",
+        "test_cli.py::test_all",
+    ]
+    assert list(load(tmp_path).tests_of(mutant, 1.0, frozenset(chosen))) == [
+        "tests/unit/order/test_gaps.py::test_slow"
+    ]
