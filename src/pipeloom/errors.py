@@ -30,6 +30,10 @@ class ConfigError(ScheduleError):
     """A field is out of range, of the wrong type, or contradicts another."""
 
 
+class UnknownMemberError(ConfigError, AttributeError):
+    """A value has no such method; to Python an attribute that is missing."""
+
+
 class SpecError(ScheduleError):
     """A spec file has an unknown key, a wrong type or a value out of range."""
 

@@ -16,7 +16,6 @@ from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.printing import say
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
-from pipeloom.drive.certifying import Progress
 from pipeloom.drive.loops import SHORT_OPTIONS
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.simulating import SimulateJob, prepare
@@ -26,6 +25,7 @@ from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 
 if TYPE_CHECKING:
+    from pipeloom.drive.certifying import Progress
     from pipeloom.thread_trace import Overlay
 
 

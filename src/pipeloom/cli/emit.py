@@ -7,16 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pipeloom import drive
 from pipeloom.cli.common import source_of
 from pipeloom.cli.options import JSON, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, say
-from pipeloom.cli.source_options import SHAPE, source, sync
+from pipeloom.cli.source_options import CHIPS, SHAPE, source, sync
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.device.images import record_path
 from pipeloom.drive.emitting import Emission, EmitJob, emit
-from pipeloom.drive.witnessing import emitted_witness
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.files import write_file, write_files
+from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.write import EmittedKernel, GateError, assemble
 
 CHOSEN_SYNC = (
@@ -30,7 +31,7 @@ EMISSION = (
     sync(default=CHOSEN_SYNC),
     option(
         "--target --arch --target-file ARCH|FILE.toml",
-        "gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
+        f"one of {CHIPS}; by default the chip that the schedule is compiled for, and {ANY_CHIP} "
         "where it is for any",
         dest="arch",
     ),
@@ -150,7 +151,7 @@ def _witness(arguments: argparse.Namespace, emitted: EmittedKernel) -> dict[str,
     if arguments.witness is False:
         return None
     try:
-        return emitted_witness(emitted, allow_timing=arguments.allow_timing)
+        return drive.witnessing.emitted_witness(emitted, allow_timing=arguments.allow_timing)
     except GateError:
         raise
     except ScheduleError as error:

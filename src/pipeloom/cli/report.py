@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pipeloom import drive, show
 from pipeloom.cli.common import measured_overlay, simulate_job
 from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.printing import check_ending, print_json
@@ -20,11 +21,9 @@ from pipeloom.cli.source_options import (
 )
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.judging import emit_note
-from pipeloom.drive.reporting import TIMELINE_ITERATIONS, report, report_file
+from pipeloom.drive.reporting import TIMELINE_ITERATIONS, report
 from pipeloom.files import write_file
 from pipeloom.show.headers import no_loop_text
-from pipeloom.show.overlay_page import overlay_page
-from pipeloom.show.overlay_text import overlay_summary
 from pipeloom.show.page import fill_page
 from pipeloom.show.step_rows import pace
 
@@ -108,14 +107,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write_measured(arguments: argparse.Namespace, output: str) -> int:
     overlay = measured_overlay(arguments)
-    page = fill_page(overlay_page(overlay, arguments.timeline_iterations))
+    page = fill_page(show.overlay_page.overlay_page(overlay, arguments.timeline_iterations))
     write_file(output, page)
     size = len(page.encode("utf-8"))
     if arguments.json:
         print_json({"output": output, "bytes": size, "measured": overlay.to_dict()})
         return 0
     print(f"wrote {output} ({size / 1e6:.1f} MB)")
-    print(overlay_summary(overlay).plain)
+    print(show.overlay_text.overlay_summary(overlay).plain)
     return 0
 
 
@@ -125,7 +124,7 @@ def _stem(source: str) -> str:
 
 
 def _write_kernel(arguments: argparse.Namespace, output: str) -> int:
-    page, timing, verdict = report_file(
+    page, timing, verdict = drive.kernel_reporting.report_file(
         arguments.source,
         arguments.launch[-1],
         arguments.kernel,

@@ -20,6 +20,7 @@ from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
+from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.timeline import render_estimate, render_trace
 from pipeloom.show.verdict_text import verdict_line
@@ -157,7 +158,7 @@ def _stream_trace(arguments: argparse.Namespace) -> Trace:
     try:
         return simulate_stream(
             source.text,
-            arch=chip_named(arguments.arch) or "gfx950",
+            arch=chip_named(arguments.arch) or ANY_CHIP,
             **options,
             jitter=arguments.jitter,
             seed=arguments.seed,

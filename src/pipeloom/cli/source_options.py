@@ -10,7 +10,7 @@ from pipeloom.cli.options import REPEATED, Option, flag, grouped, option
 from pipeloom.drive.loops import SHORT, SHORT_OPTIONS
 from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.judge.simulate.issued import ITERATIONS
-from pipeloom.machine.chips import TARGETS
+from pipeloom.machine.chips import ANY_CHIP, TARGETS
 from pipeloom.reference.compiler import Sync
 
 CHIPS = ", ".join(machine.arch for machine in TARGETS)
@@ -139,15 +139,15 @@ def tile(*, default: str = "none") -> tuple[Option, ...]:
 ARCH = option(
     "--arch --target --target-file ARCH|FILE.toml",
     f"one of {CHIPS}, or a chip file of pipeloom calibrate: what gemm_tile is derived for, and a "
-    "tile made for (default gfx950, or what the spec says)",
+    f"tile made for (default {ANY_CHIP}, or what the spec says)",
 )
 """Of a command that runs nothing: what a tile or a depth is derived for."""
 
 MACHINE = (
     option(
         "--arch --target --target-file ARCH|FILE.toml",
-        f"one of {CHIPS} (default gfx950, or what the spec is derived for), or a chip file that "
-        "pipeloom calibrate wrote",
+        f"one of {CHIPS} (default {ANY_CHIP}, or what the spec is derived for), or a chip file "
+        "that pipeloom calibrate wrote",
     ),
     option(
         "--k-tiles N",

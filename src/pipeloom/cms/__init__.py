@@ -1,16 +1,8 @@
-"""Main loops as MFMA-indexed tables, the way hipBLASLt's engineers write them by hand."""
+"""Main loops as MFMA-indexed tables, the way hipBLASLt's engineers write them by hand.
 
-from pipeloom.cms.export import check_exportable, export_table, left_out, unlike_a_table
-from pipeloom.cms.lift import lift_table
-from pipeloom.cms.table import SyncEntry, Table, read_table
+``__init__.pyi`` lists what is imported when it is first used.
+"""
 
-__all__ = [
-    "SyncEntry",
-    "Table",
-    "check_exportable",
-    "export_table",
-    "left_out",
-    "lift_table",
-    "read_table",
-    "unlike_a_table",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

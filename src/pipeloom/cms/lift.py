@@ -25,7 +25,7 @@ from pipeloom.cms.fragments import FIRST, SECOND, FragmentMap, products, slices_
 from pipeloom.cms.scalars import Addresses, check_scalars, follow
 from pipeloom.cms.table import DTYPES, Table
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.dtypes import F32
 from pipeloom.machine.target import Target, Traffic
 from pipeloom.program.meaning import Meaning
@@ -44,7 +44,7 @@ _BRANCH_SLOTS = 5  # a taken branch, in scalar instructions
 
 def lift_table(table: Table, target: Target | None = None) -> Program:
     """The program of a table; raises ``SpecError`` where entries do not make up the tile."""
-    return _TableLift(table, target or target_for("gfx950")).program()
+    return _TableLift(table, target or target_for(ANY_CHIP)).program()
 
 
 @dataclass

@@ -1,67 +1,8 @@
-"""What users write: loops over named values, and what they mean in NumPy."""
+"""What users write: loops over named values, and what they mean in NumPy.
 
-from pipeloom.declare import kernels
-from pipeloom.declare.functions import (
-    abs,
-    ceil,
-    clamp,
-    cos,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    fma,
-    keep,
-    log,
-    log1p,
-    log2,
-    maximum,
-    minimum,
-    rcp,
-    round,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sqrt,
-    tanh,
-    trunc,
-    where,
-    within,
-)
-from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import Tensor
+``__init__.pyi`` lists what is imported when it is first used.
+"""
 
-__all__ = [
-    "Loop",
-    "Tensor",
-    "abs",
-    "ceil",
-    "clamp",
-    "cos",
-    "erf",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "fma",
-    "keep",
-    "kernels",
-    "log",
-    "log1p",
-    "log2",
-    "maximum",
-    "minimum",
-    "rcp",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sqrt",
-    "tanh",
-    "trunc",
-    "where",
-    "within",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

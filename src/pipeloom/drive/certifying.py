@@ -121,8 +121,10 @@ def described(
     pattern: Pattern,
     tried: int,
     ended: Ended,
+    workgroups: int,
 ) -> Program:
-    """``program``, checked, with what is known of it in its provenance."""
+    """``program``, checked, with what is known of it in its provenance; ``cycles`` are those of
+    each of so many workgroups beside each other."""
     ordered = program.provenance.ordered
     assert ordered is not None
     copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
@@ -135,8 +137,9 @@ def described(
         Ended.INTERRUPT: "interrupted, there are more",
     }
     busy = ", ".join(f"{time.unit} {time.cycles}" for time in unit_times(lowered))
+    each = f", each of {workgroups} workgroups of a compute unit" if workgroups > 1 else ""
     notes = (
-        f"{cycles:.6g} cycles per iteration simulated; {least.cycles} are the least, by the "
+        f"{cycles:.6g} cycles per iteration simulated{each}; {least.cycles} are the least, by the "
         f"{least.unit}; no order is more than {gap:.2g} % faster",
         f"certificate: {least.why}",
         f"cycles per iteration by unit: {busy}",

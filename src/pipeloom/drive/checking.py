@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pipeloom.checks import check_int
 from pipeloom.drive.kernel_files import Array, KernelFile, Start, open_kernel
 from pipeloom.drive.limiting import OverrunError, limited
-from pipeloom.drive.margins import SimulatedClock
+from pipeloom.drive.recorded_margins import SimulatedClock
 from pipeloom.errors import SpecError
 from pipeloom.judge.check.early import issued_early
 from pipeloom.judge.check.judgement import coverage, judge_run

@@ -21,6 +21,7 @@ from pipeloom.drive.timing_files import judged, launched, time_checked, time_sta
 from pipeloom.errors import SpecError
 from pipeloom.files import read_text
 from pipeloom.judge.simulate import Trace, simulate_stream
+from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.machine.target import Target
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
@@ -51,7 +52,6 @@ STREAM_OPTIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 """What a file of a hand-written loop takes."""
 STREAM_TRIPS = 24
-DEFAULT_ARCH = "gfx950"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def _stream(text: str, job: CompareJob) -> _One:
     def run(iterations: int = STREAM_TRIPS) -> Trace:
         return simulate_stream(
             body,
-            arch=job.arch or DEFAULT_ARCH,
+            arch=job.arch or ANY_CHIP,
             mfma=settings.get("mfma"),
             waves_per_simd=int(settings.get("waves_per_simd", 1)),
             stagger=settings.get("stagger") == "true",

@@ -1,8 +1,8 @@
 """By how many cycles a simulated machine keeps unordered accesses apart, at the least.
 
-    clock = SimulatedClock(study.program, study.arch)
-    clock(group, pairs)                 # a margin for each pair of a recorded workgroup
-    lay_margins(program, verdict)       # the same beside the findings of a program
+    lay_margins(program, verdict)       # beside the findings of a program
+
+``recorded_margins`` has those of a recorded workgroup.
 
 The nominal clock gives every load one latency, so loads that are issued together land together and
 their order never turns. The simulator has queues, bandwidth and barriers, and each run but the
@@ -16,16 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pipeloom.errors import ScheduleError
-from pipeloom.judge.check.pairs import Conflict, Pairs
-from pipeloom.judge.check.prepared import GroupStudy
-from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.happens_before.nominal_clock import Window, margin
 from pipeloom.judge.simulate import Kind, Trace, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.issued import wave_programs
 from pipeloom.judge.verify.findings import Finding, FindingKind, Status, StepPlace, Verdict
-from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
-from pipeloom.machine_code.recorded import RecordedKernel
 from pipeloom.program import Program
 
 RUNS = ((0.0, 0), *((1.0, seed) for seed in range(6)))
@@ -34,42 +29,12 @@ BUDGET = 400_000
 """Instructions of all runs together; a run that is longer by itself has nominal margins only."""
 
 
-def _traces(
+def traces(
     programs: Sequence[WaveProgram], machine: Target, trips: int, length: int
 ) -> Iterable[Trace]:
     """As many runs as the budget has room for."""
     for jitter, seed in RUNS[: BUDGET // max(length, 1)]:
         yield simulate_programs(programs, machine, trips, jitter=jitter, seed=seed)
-
-
-class SimulatedClock:
-    """Margins of the pairs of recorded workgroups."""
-
-    def __init__(self, program: Sequence[MicroOp], arch: str) -> None:
-        self._program, self._machine = program, target_for(arch)
-
-    def __call__(self, group: GroupStudy, pairs: Pairs) -> list[int] | None:
-        """A margin for each pair; None where the run is too long, or is none of the model's."""
-        length = sum(len(wave.steps) for wave in group.record.waves)
-        if length > BUDGET:
-            return None
-        rows = pairs.rows().tolist()
-        best: list[int] | None = None
-        try:
-            whole = RecordedKernel(self._program, group.record, self._machine).whole()
-            for trace in _traces(whole.programs, self._machine, 0, length):
-                at = {
-                    (one.wave, one.position): Window(one.start, one.done, one.done)
-                    for one in trace.events
-                }
-                found = [
-                    margin(at[v, x], at[w, y], second_writes=kind in (Conflict.WAR, Conflict.WAW))
-                    for v, x, w, y, kind, *_ in rows
-                ]
-                best = found if best is None else list(map(min, best, found))
-        except (ScheduleError, KeyError):
-            return None
-        return best
 
 
 _Place = tuple[int, str, int, int | None]
@@ -93,7 +58,7 @@ def lay_margins(program: Program, verdict: Verdict) -> Verdict:
             length = sum(
                 len(one.prologue) + len(one.epilogue) + trips * len(one.loop) for one in programs
             )
-            for trace in _traces(programs, program.target, trips, length):
+            for trace in traces(programs, program.target, trips, length):
                 windows = _windows(trace)
                 for finding in mine:
                     found = _margin(finding, windows)
@@ -131,25 +96,36 @@ def _least(finding: Finding) -> int:
 def _windows(trace: Trace) -> dict[_Place, Window]:
     """When each step was issued, and when its first and last access was done."""
     found: dict[_Place, Window] = {}
+    places = [_places(program) for program in trace.programs]
     for event in trace.events:
-        program = trace.programs[event.wave]
-        before, body = len(program.prologue), len(program.loop)
-        if event.position < before:
-            one, trip = program.prologue[event.position], None
-        elif event.position < before + body:
-            one, trip = program.loop[event.position - before], event.iteration
-        else:
-            one, trip = program.epilogue[event.position - before - body], None
-        if one.entry is None or one.kind is Kind.SALU:  # addresses are no accesses
+        served = places[event.wave][event.position]
+        if served is None:
             continue
-        place = event.wave, one.section, one.entry, trip
-        old = found.get(place, Window(event.start, event.done, event.done))
-        found[place] = Window(
-            min(old.issue, event.start),
-            min(old.first_done, event.done),
-            max(old.last_done, event.done),
-        )
+        section, entry, repeated = served
+        place = event.wave, section, entry, event.iteration if repeated else None
+        start, done = event.start, event.done
+        old = found.get(place)
+        if old is None:
+            found[place] = Window(start, done, done)
+        elif start < old.issue or not old.first_done <= done <= old.last_done:
+            found[place] = Window(
+                min(old.issue, start), min(old.first_done, done), max(old.last_done, done)
+            )
     return found
+
+
+def _places(program: WaveProgram) -> list[tuple[str, int, bool] | None]:
+    """By position in a wave's program: the step that it serves, and whether in the loop."""
+    return [
+        # addresses are no accesses
+        None if one.entry is None or one.kind is Kind.SALU else (one.section, one.entry, repeated)
+        for part, repeated in (
+            (program.prologue, False),
+            (program.loop, True),
+            (program.epilogue, False),
+        )
+        for one in part
+    ]
 
 
 def _margin(finding: Finding, windows: dict[_Place, Window]) -> int | None:

@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipeloom.cms import Table, lift_table
+from pipeloom import cms, drive
+from pipeloom.cms.table import Table
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.loops import LoopSource, usual_waves
+from pipeloom.drive.loops import WAVES, LoopSource
 from pipeloom.drive.sources import (
     FORMS,
     Found,
@@ -346,10 +347,12 @@ def _origin(source: Source, found: Found) -> Origin:
     refuse_changes(source, found)
     if isinstance(found, Loop):
         chip = target_for(source.arch or ANY_CHIP)
-        waves = usual_waves(found, chip) if source.waves is None else source.waves
+        waves = source.waves
+        if waves is None:
+            waves = drive.loop_room.usual_waves(found, chip, WAVES)
         return LoopSource(found, chip, waves, {"k_tiles": source.k_tiles})
     if isinstance(found, Table):
-        found = lift_table(found)
+        found = cms.lift_table(found)
     if isinstance(found, Program):
         _refuse_for_program(source, found)
         found = _on_chip(source, found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,24 +10,18 @@ from pipeloom.drive.emitting import emitted_form, symbol, tile_of
 from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Named, Source
-from pipeloom.drive.timing_files import judged, time_checked
-from pipeloom.errors import ConfigError, ScheduleError
-from pipeloom.judge.check.verdict import CheckStatus
+from pipeloom.errors import ScheduleError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Status, Verdict
-from pipeloom.machine_code.loop_times import KernelTiming
 from pipeloom.machine_code.written_lines import written_lines
 from pipeloom.program import Program, Work
 from pipeloom.reference.lift import check_sized
 from pipeloom.show.cards import resource_cards
-from pipeloom.show.kernel_page import kernel_page
 from pipeloom.show.page import fill_page
 from pipeloom.show.page_data import page_data
 from pipeloom.write import EmittedKernel, Resources, occupied
 
 TIMELINE_ITERATIONS = 4
-SEEDS = 2
-"""Runs that try to show a race; ``pipeloom check`` makes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +129,3 @@ def _written(simulation: Simulation, verdict: Verdict) -> _Written:
     except ScheduleError as error:
         return _Written(why=error.message)
     return _Written(kernel, kernel.resources)
-
-
-def report_file(
-    path: str | os.PathLike[str],
-    launch: str | os.PathLike[str],
-    kernel: str | None = None,
-    *,
-    iterations: int = TIMELINE_ITERATIONS,
-) -> tuple[str, KernelTiming, CheckStatus]:
-    """Judge and simulate a kernel that others wrote, and write its main loop on a page."""
-    checked = judged(path, launch, kernel, seeds=SEEDS)
-    timing = time_checked(checked)
-    if timing is None:
-        raise ConfigError(
-            f"{checked.file.kernel.name} has no page: {checked.verdict.reason}",
-            hint="it must run to its end; pipeloom check says more",
-            field="launch",
-        )
-    sources = checked.file.lines()
-    page = kernel_page(timing, checked.verdict, iterations=iterations, sources=sources)
-    return fill_page(page), timing, checked.verdict.status

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeloom.checks import check_int, nearest
-from pipeloom.cms import Table
+from pipeloom.cms.table import Table
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.loops import LoopSource
 from pipeloom.drive.opening import open_found
@@ -22,6 +22,10 @@ from pipeloom.order.modulo import (
     explain_ii,
     solve_modulo,
 )
+from pipeloom.order.node_tasks import lower
+from pipeloom.order.problem_builder import LoopProblem
+from pipeloom.order.task_problem import loop_problem
+from pipeloom.order.whole_instructions import whole_instructions
 from pipeloom.program import Program
 from pipeloom.reference.body_problem import body_problem
 from pipeloom.reference.compiled import CompiledSchedule
@@ -155,7 +159,7 @@ def load_problem(job: SolveJob) -> tuple[ModuloProblem, int]:
     if isinstance(found, Loop) or is_loop(found):
         loop = open_found(source, found).origin
         assert isinstance(loop, LoopSource)
-        problem = loop.problem()
+        problem = order_problem(loop)
         return _limited(problem.problem, budget), problem.quantum
     if source.arch is not None:
         raise SpecError(
@@ -175,6 +179,21 @@ def load_problem(job: SolveJob) -> tuple[ModuloProblem, int]:
         return _limited(ModuloProblem.from_dict(found), budget), 1
     schedule = load_spec(apply_settings(found, source.settings))
     return _limited(_body_problem(schedule), budget), 1
+
+
+def order_problem(source: LoopSource) -> LoopProblem:
+    """What the order of a loop must respect."""
+    loop, known = whole_instructions(source.loop, source.target), source.options
+    lowered = lower(
+        loop.meaning,
+        source.target,
+        loop.ops,
+        loop.staged,
+        source.waves,
+        quadrants=known.get("quadrants"),
+    )
+    limits = {name: known.get(name) for name in ("depth", "stages", "global_latency")}
+    return loop_problem(lowered, **limits)
 
 
 def _body_problem(schedule: PipelineSchedule) -> ModuloProblem:

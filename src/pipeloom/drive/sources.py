@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeloom.cms import Table, read_table
+from pipeloom.cms.table import Table, read_table
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.certifying import Progress
 from pipeloom.drive.declared import Declared, load_declaration, names_declaration
 from pipeloom.drive.loops import LOOPS
 from pipeloom.drive.tiling import TYPES, read_tile, tile_settings
@@ -29,6 +28,9 @@ from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.schedules import SCHEDULES
 from pipeloom.reference.spec import find_spec
 from pipeloom.write import LAUNCH_FORMAT
+
+if TYPE_CHECKING:
+    from pipeloom.drive.certifying import Progress
 
 Named = str | PathLike[str] | Mapping[str, Any] | Declared
 """What a kernel can be given by."""

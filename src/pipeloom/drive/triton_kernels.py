@@ -19,7 +19,7 @@ from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import load_code_object
-from pipeloom.machine.chips import TARGETS
+from pipeloom.machine.chips import ANY_CHIP, TARGETS
 
 CHIPS = tuple(target.arch for target in TARGETS)
 """What the emulator runs."""
@@ -32,7 +32,7 @@ def check_triton(
     function: Any,
     grid: Sequence[int],
     *args: Any,
-    arch: str = "gfx950",
+    arch: str = ANY_CHIP,
     num_warps: int = 4,
     types: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,

@@ -31,4 +31,10 @@ crossings         where barriers would stall nobody
 arrange           all of it, in one call
 
 Both end in ``sections``, the sections of a program. ``modulo`` is the modulo scheduler.
+
+``__init__.pyi`` lists modules that are imported when they are first used.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -137,9 +137,9 @@ def test_ctrl_c_in_the_search_is_no_success(
     """
     once = iter([None])
 
-    def interrupted(program: Program, trips: int = 1) -> float:
+    def interrupted(program: Program, **options: int) -> float:
         if next(once, 1) is None:
-            return steady(program, trips)
+            return steady(program, **options)
         raise KeyboardInterrupt
 
     steady = loop_cycles.steady_cycles

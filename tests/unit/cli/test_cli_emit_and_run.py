@@ -127,11 +127,9 @@ def test_run_a_loop_on_the_other_chip(capsys: pytest.CaptureFixture[str]) -> Non
         data = ran(capsys, "run", "gemm_tile", *spec, *problem, "--k", k, "--json").data
         assert (data["runs"], data["wrong"]) == (1, [])
     odd = [*spec, "--set", "k_tiles=7"]
-    for settings, k in ((odd, "256"), (spec, "100")):  # a loop that adds up takes any K
+    for settings, k in ((odd, "256"), (spec, "101")):  # a loop that adds up takes any K
         data = ran(capsys, "run", "gemm_tile", *settings, *problem, "--k", k, "--json").data
         assert (data["runs"], data["wrong"]) == (1, [])
-    done = ran(capsys, "run", "gemm_tile", *spec, *problem, "--k", "101")  # loads take two at once
-    assert (done.code, done.field) == (1, "k")
 
 
 # ---------------------------------------------------------------- whose waits, which tile

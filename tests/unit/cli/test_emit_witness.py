@@ -39,7 +39,7 @@ def test_without_a_run_there_is_no_witness_but_a_kernel(
     def refuse(_: object, **__: object) -> object:
         raise EmulateError("no emulator here")
 
-    monkeypatch.setattr(command, "emitted_witness", refuse)
+    monkeypatch.setattr("pipeloom.drive.witnessing.emitted_witness", refuse)
     path = tmp_path / "k.hsaco"
     asked = ["emit", "single_buffer", "--dtype", "bf16", "-o", str(path)]
     assert main(asked) == 0

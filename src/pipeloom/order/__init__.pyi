@@ -1,0 +1,2 @@
+from . import in_order as in_order
+from . import strategy as strategy
