@@ -31,6 +31,8 @@ from benchmarks.family_cases import (
     mx,
     norms,
     products,
+    quantised,
+    rotary,
     rows,
     weights,
 )
@@ -75,6 +77,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "attention": attention,
         "backward": backward,
         "decode": decoding,
+        "rotary": rotary,
+        "quantised": quantised,
     }
 )
 

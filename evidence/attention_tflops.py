@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heapreplace
 from pathlib import Path
 
-from benchmarks.bench_attention import DEPTH, KEYS, QUERIES, TRIPS, WAVES, _passed, alone
+from benchmarks.bench_attention import DEPTH, KEYS, QUERIES, TRIPS, WAVES, alone, passed
 from pipeloom.declare.kernels import attention
 from pipeloom.drive.deriving import derive
 from pipeloom.machine.chips import target_for
@@ -75,7 +75,7 @@ def measured(*, causal: bool) -> Block:
     program = found.program
     tiles = program.iterations.at(program.min_trips) + TRIPS * program.step
     plain, masked = (
-        simulate_emitted(emit_program(one, judge=_passed), target, tiles) for one in alone(program)
+        simulate_emitted(emit_program(one, judge=passed), target, tiles) for one in alone(program)
     )
     per_tile = plain.steady_cycles_per_iteration / program.step
     return Block(

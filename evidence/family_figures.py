@@ -4,8 +4,10 @@
 
 Products are the best plan of the tuner, blocks at their bounds and what derived ones usually lose
 (``evidence.gemm_model``), with no constant fitted to any figure of this page. A convolution is the
-product of its matrices: its loads go elsewhere, its loop is the same. Attention is the emitted loop
-on all compute units (``evidence.attention_tflops``); its cycles are those of docs/attention.md.
+product of its matrices: its loads go elsewhere, its loop is the same. Routed experts are two
+batched products and a sum over slots, with equal rows for every expert that has any. Attention is
+the emitted loop on all compute units (``evidence.attention_tflops``); its cycles are those of
+docs/attention.md.
 """
 
 from __future__ import annotations
@@ -78,6 +80,42 @@ FIGURES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Routed:
+    """A model's experts on one GPU: ``shared`` of them see every token, the others some."""
+
+    experts: int
+    shared: int
+    chosen: int
+    hidden: int
+    inner: int
+
+    def rows(self, tokens: int) -> tuple[int, int]:
+        """Experts that have any row, and rows of each, if tokens choose evenly."""
+        routed = self.experts - self.shared
+        idle = (1 - (self.chosen - self.shared) / routed) ** tokens
+        busy = round(routed * (1 - idle)) + self.shared
+        return busy, max(1, round(tokens * self.chosen / busy))
+
+
+_DEEPSEEK, _KIMI = Routed(257, 1, 9, 7168, 256), Routed(385, 1, 9, 7168, 512)
+_FMOE = "ROCm/aiter@e404860 dsv3_fp4_tuned_fmoe.csv"
+Layer = tuple[Routed, int, float, str]
+EXPERTS: Sequence[Layer] = (
+    (_DEEPSEEK, 1, 18.9, _FMOE),
+    (_DEEPSEEK, 16, 65.5, _FMOE),
+    (_DEEPSEEK, 128, 142.0, _FMOE),
+    (_DEEPSEEK, 1024, 214.0, _FMOE),
+    (_DEEPSEEK, 4096, 476.0, _FMOE),
+    (_DEEPSEEK, 16384, 1453.0, _FMOE),
+    (_DEEPSEEK, 32768, 2687.0, _FMOE),
+    (_KIMI, 4, 41.0, "ROCm/aiter #3832"),
+    (_KIMI, 64, 201.0, "ROCm/aiter #3832"),
+    (_KIMI, 2048, 630.0, "ROCm/aiter #3832"),
+)
+"""Experts in mxfp4, tokens, and microseconds of both stages."""
+
+
+@dataclass(frozen=True, slots=True)
 class Compared:
     """A figure and ours."""
 
@@ -106,6 +144,29 @@ def products(figures: Sequence[Figure] = FIGURES) -> list[Compared]:
         found.append(
             Compared(figure.family, what, best.tflops, figure.tflops, best.limit, figure.source)
         )
+    return found
+
+
+def experts(layers: Sequence[Layer] = EXPERTS) -> list[Compared]:
+    """Both stages, one behind the other, and the sum over the slots of a token."""
+    gpu = gpu_for(CHIP)
+    costs = usual_costs(gpu.arch, "mxfp4")
+    hbm = gpu.hbm_gb_per_s.value * gpu.memory.hbm_share.value
+    found = []
+    for model, tokens, microseconds, source in layers:
+        busy, rows = model.rows(tokens)
+        stages = [
+            rank(gpu, GemmProblem(rows, n, k, "mxfp4", batches=busy), costs, LIBRARIES)[0]
+            for n, k in ((2 * model.inner, model.hidden), (model.hidden, model.inner))
+        ]
+        summed = (model.chosen + 1) * tokens * model.hidden * 2 / hbm * 1e-3
+        ours = sum(s.prediction.seconds * 1e6 for s in stages) + summed + 2 * gpu.gap_us.value
+        flops = 6 * tokens * model.chosen * model.hidden * model.inner
+        longest = max(stages, key=lambda stage: stage.prediction.seconds).prediction
+        what = f"{tokens} tokens, {model.experts} experts, {model.hidden}, {model.inner} mxfp4"
+        rate = flops / ours * 1e-6
+        stated = flops / microseconds * 1e-6
+        found.append(Compared("routed experts", what, rate, stated, longest.limit, source))
     return found
 
 
@@ -175,7 +236,9 @@ def page(compared: Sequence[Compared]) -> str:
             "model, more than in a loop that launches one product again and again with its operands"
             " in L2. Convolutions ran one shape",
             "of tile without slices of K, where the model takes the best plan. Of few rows, the"
-            " smallest block has 32.",
+            " smallest block has 32. Of few tokens, each",
+            "expert's second product is one iteration of K long, and the model lets no workgroup"
+            " start while another ends on its unit.",
             "",
         ]
     )
@@ -185,7 +248,7 @@ def main() -> None:
     """Write or print the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
-    found = [*products(), *attention(attention_tflops.PAGE.read_text("utf-8"))]
+    found = [*products(), *experts(), *attention(attention_tflops.PAGE.read_text("utf-8"))]
     write_page(PAGE if parser.parse_args().write else None, lambda: page(found))
 
 

@@ -20,6 +20,7 @@ MADE: tuple[Callable[[], Kind], ...] = (
     lambda: Kind(moe_up(BLOCK, 32, 32, slots=SLOTS), "gfx942"),
     lambda: Kind(moe_up(BLOCK, 64, 64, slots=SLOTS, limit=7.0, shuffled=True), "gfx950"),
     lambda: Kind(moe_down(BLOCK, 64, 64, slots=SLOTS, shuffled=True), "gfx950"),
+    lambda: Kind(moe_down(BLOCK, 64, 64, slots=SLOTS, add=True), "gfx950"),
 )
 KINDS = len(MADE)
 """Different kernels; problems take them in turn."""
@@ -66,8 +67,10 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     sizes = {"m": len(rows), "m_blocks": len(chosen), "e": experts, "d": depth, "k": depth}
     sizes |= {"n": int(rng.choice([1, 33, 64, 70]))}
     sizes |= {"r": tokens} if named == "rows" else {"tokens": tokens, "pairs": pairs}
-    source = next(n for n in kind.loop.meaning.inputs if n.at is not None)
-    sizes = {d: s for d, s in sizes.items() if d != "tokens" or d in source.dims}
+    meaning = kind.loop.meaning
+    source = next(n for n in meaning.inputs if n.at is not None)
+    known = {d for n in (*meaning.inputs, *meaning.outputs) for d in n.dims}
+    sizes = {d: s for d, s in sizes.items() if d != "tokens" or d in known}
     arrays = {named: rows, "experts": chosen}
     hard = bool(rng.random() < 0.3)
     if hard:

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.family_cases.drawn import Array, Kind, Problem, awkward, gaps, loop_size
 from pipeloom.declare import Loop
-from pipeloom.declare.kernels import gemm, gemm_bias, gemm_gate, gemm_scaled
+from pipeloom.declare.kernels import gemm, gemm_added, gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.drive.trial import Data, Launchable
 from pipeloom.machine.dtypes import F32, I8, I32
 
@@ -41,6 +41,7 @@ MADE: tuple[Callable[[], Kind], ...] = (
     lambda: Kind(gemm_gate(64, 32, 64), "gfx950", 1),
     lambda: Kind(gemm_scaled(64, 64, 128, scales="rows"), "gfx950"),
     lambda: Kind(gemm(128, 64, 64, "bf16", "f32"), "gfx950", 8),
+    lambda: Kind(gemm_added(32, 64, 64), "gfx950", 2),
 )
 KINDS = len(MADE)
 """Different kernels; problems take them in turn."""
@@ -55,6 +56,7 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     """Sizes down to 0 and 1, any K, infinities, NaN and denormals; of bytes all codes."""
     m, n = (int(size) for size in rng.choice([0, 1, 7, 33, 64, 70], 2))
     sizes = {"m": m, "n": n, "k": loop_size(rng, kernel)}
+    sizes |= {dim: int(rng.choice([0, 1, 3, 5])) for dim in kind.loop.meaning.batch}
     arrays: dict[str, Array] = {}
     for node in kind.loop.meaning.inputs:
         name, shape = node.name, tuple(sizes[dim] for dim in node.dims)

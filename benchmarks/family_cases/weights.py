@@ -20,6 +20,7 @@ def kind_of(number: int) -> Kind:
     small = "fp8" if arch == "gfx950" else "fp8_fnuz"
     depth = int(rng.choice([32, 64, 64, 128]))
     group = int(rng.choice([0, 8, 32, 64, 128]))
+    depth = max(depth, group)  # of the others, not every order can be written
     loop = gemm_weights(
         64,
         64,

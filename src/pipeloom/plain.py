@@ -48,15 +48,16 @@ def to_plain(value: object) -> Any:
     if kind in _SCALARS:
         return value
     if kind is tuple:
-        return [to_plain(item) for item in cast(tuple[object, ...], value)]
+        items = cast(tuple[object, ...], value)
+        return [item if type(item) in _SCALARS else to_plain(item) for item in items]
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        plain = {
-            name: to_plain(getattr(value, name))
-            for name, usual in _written(kind)
-            if usual is _NOTHING or getattr(value, name) != usual
-        }
+        plain = {}
+        for name, usual in _written(kind):
+            item = getattr(value, name)
+            if usual is _NOTHING or item != usual:
+                plain[name] = item if type(item) in _SCALARS else to_plain(item)
         tag = getattr(kind, "TAG", None)
         return plain if tag is None else {TAG: tag, **plain}
     if isinstance(value, tuple | list):

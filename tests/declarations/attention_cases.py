@@ -19,10 +19,11 @@ SCALE = D**-0.5
 class Parts:
     """The arrays of one attention, the scores and places of a tile, and the carried values."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, depth: int = D, *, keys_last: bool = False) -> None:
         loop = self.loop = pl.Loop(name, over="keys")
-        self.q = loop.resident("Q", pl.BF16, q=Q, d=D)
-        self.k = loop.stream("K", pl.BF16, keys=KEYS, d=D)
+        self.q = loop.resident("Q", pl.BF16, q=Q, d=depth)
+        sizes = {"d": depth, "keys": KEYS} if keys_last else {"keys": KEYS, "d": depth}
+        self.k = loop.stream("K", pl.BF16, **sizes)
         self.v = loop.stream("V", pl.BF16, keys=KEYS, v=D)
         self.scores = self.q @ self.k.staged() * SCALE
 
@@ -78,6 +79,18 @@ def textbook_without_a_mask() -> pl.Loop:
 def textbook_with_a_length_mask() -> pl.Loop:
     parts = Parts("masked")
     return parts.online(pl.where(parts.inside, parts.scores, -np.inf))
+
+
+@right(lambda Q, K, V: plainly(Q, K.T, V), ANY, SHORT, near=2.0**-6)
+def keys_as_columns() -> pl.Loop:
+    parts = Parts("columns", keys_last=True)
+    return parts.online(parts.scores)
+
+
+@right(plainly, {**ANY, "d": 80}, near=2.0**-6)
+def heads_of_80() -> pl.Loop:
+    parts = Parts("d80", depth=80)
+    return parts.online(parts.scores)
 
 
 @right(plainly, ANY, near=2.0**-6)

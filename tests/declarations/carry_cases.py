@@ -171,4 +171,62 @@ def carried_under_a_condition() -> pl.Loop:
     return loop
 
 
+def of_everything(X: Array, scale: Array) -> Any:
+    return {"mean": X.mean(), "most": X.max() * scale, "count": (X > 0).sum()}
+
+
+@right(
+    of_everything,
+    *({"r": r, "n": n} for r, n in ((7, 61), (1, 1))),
+    arrays=lambda _, s: {"scale": np.array(2.5)},
+)
+def numbers_of_a_whole_array() -> pl.Loop:
+    loop = pl.Loop("all", over="r")
+    x, scale = loop.stream("X", pl.F32, r=4, n=64), loop.resident("scale", pl.F32)
+    total, count = loop.carry("total"), loop.carry("above")
+    most = loop.carry("top", start=-np.inf)
+    total += x.sum()
+    count += pl.where(x > 0, 1.0, 0.0).sum()
+    most = most.becomes(pl.maximum(most, x.max()))
+    loop.store("mean", total / (loop.size("r") * loop.size("n")))
+    loop.store("most", most * scale)
+    loop.store("count", count.to(pl.I32))
+    return loop
+
+
+@right(lambda X, Y: X @ Y, *({"i": i} for i in (1001, 3, 0)))
+def dot_product_of_any_length() -> pl.Loop:
+    loop = pl.Loop("dot", over="i")
+    total = loop.carry("total")
+    total += loop.stream("X", pl.F32, i=256) @ loop.stream("Y", pl.F32, i=256)
+    loop.store("out", total)
+    return loop
+
+
+def last_state(A: Array, B: Array, h0: Array) -> Any:
+    state = h0
+    for a, b in zip(A, B, strict=True):
+        state = a * state + b
+    return state
+
+
+@right(last_state, *({"r": r, "n": 33} for r in (17, 18, 1, 0)))
+def a_recurrence_of_any_length_from_a_state() -> pl.Loop:
+    loop = pl.Loop("recurrence", over="r")
+    a, b = loop.stream("A", pl.F32, r=1, n=64), loop.stream("B", pl.F32, r=1, n=64)
+    h = loop.carry("h", start=loop.resident("h0", pl.F32, n=64), n=64)
+    h = h.becomes((a * h + b).sum("r"))
+    loop.store("out", h)
+    return loop
+
+
+@right(lambda X: X.prod(0), *({"r": r, "n": 33} for r in (9, 1, 0)))
+def a_product_of_any_length() -> pl.Loop:
+    loop, x = started("product")
+    total = loop.carry("total", start=1.0, n=64)
+    total = total.becomes(total * x.sum("r"))
+    loop.store("out", total)
+    return loop
+
+
 CASES = listed(globals())

@@ -161,4 +161,31 @@ def a_value_that_nothing_uses() -> pl.Loop:
     return loop
 
 
+def whole_and_positive(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    shape = (sizes["m"], sizes["n"])
+    return {"X": rng.integers(-60, 60, shape), "Y": rng.integers(1, 9, shape)}
+
+
+@right(
+    lambda X, Y: {"q": X // Y, "r": X % Y, "h": np.hypot(X, Y), "l": np.log10(Y)},
+    SIZES,
+    arrays=whole_and_positive,
+)
+def divided_by_values() -> pl.Loop:
+    loop, x = rows("divided", pl.I32)
+    y: Any = loop.stream("Y", pl.I32, m=4, n=128)
+    loop.store("q", (x // y).to(pl.I32))
+    loop.store("r", (x % y).to(pl.I32))
+    loop.store("h", np.hypot(x, y))
+    loop.store("l", np.log10(y))
+    return loop
+
+
+@right(lambda X: np.minimum(1, 2 / X.std(1, keepdims=True)) * X, SIZES)
+def a_number_first_and_a_spread() -> pl.Loop:
+    loop, x = rows("clipped")
+    loop.store("out", pl.minimum(1, 2 / x.std("n")) * x)
+    return loop
+
+
 CASES = listed(globals())

@@ -27,9 +27,16 @@ def transposed_times_row_major() -> pl.Loop:
     return multiplied("tn", {"k": 32, "m": 32}, {"k": 32, "n": 32}, pl.FP16)
 
 
-@right(lambda A, B: A @ B.T, *({"m": 20, "n": 37, "k": k} for k in (0, 8, 40, 88, 104)))
+@right(lambda A, B: A @ B.T, *({"m": 20, "n": 37, "k": k} for k in (0, 1, 40, 77, 104)))
 def any_number_of_whole_loads_along_k() -> pl.Loop:
     return multiplied("any_k", {"m": 32, "k": 32}, {"n": 32, "k": 32}, pl.BF16)
+
+
+@right(lambda A, B: A @ B.T, {"m": 20, "n": 37, "k": 77})
+def element_by_element_along_k() -> pl.Loop:
+    loop = multiplied("elements", {"m": 32, "k": 32}, {"n": 32, "k": 32}, pl.BF16)
+    loop.align("A", "B", to=2)
+    return loop
 
 
 @right(lambda A, B: A.T @ B, *({"m": 32, "n": 40, "k": k} for k in (0, 1, 40, 77)))
@@ -71,6 +78,61 @@ def products_of_int8_dequantised() -> pl.Loop:
     c += a.staged() @ b.staged()
     s = loop.resident("s", pl.F32, n=32)
     loop.store("out", (c.to(pl.F32) * s).to(pl.BF16))
+    return loop
+
+
+@right(lambda A, B: A.T @ B, {"m": 30, "n": 33, "k": 77})
+def tiles_of_no_whole_instructions() -> pl.Loop:
+    loop = pl.Loop("parts", over="k")
+    a, b = loop.stream("A", pl.BF16, k=48, m=24), loop.stream("B", pl.BF16, k=48, n=40)
+    c = loop.carry("C", m=24, n=40)
+    c += a.staged() @ b.staged()
+    loop.store("out", c)
+    return loop
+
+
+@right(lambda A, B: A @ B.T, {"m": 7, "n": 70, "k": 72}, waves=4)
+def few_rows_for_four_waves() -> pl.Loop:
+    loop = pl.Loop("skinny", over="k")
+    a, b = loop.stream("A", pl.BF16, m=16, k=64), loop.stream("B", pl.BF16, n=64, k=64)
+    c = loop.carry("C", m=16, n=64)
+    c += a.staged() @ b.staged()
+    loop.store("out", c)
+    return loop
+
+
+@right(lambda A, B: A @ B.T, {"m": 20, "n": 37, "k": 320})
+def rows_of_160_along_k() -> pl.Loop:
+    return multiplied("rows", {"m": 32, "k": 160}, {"n": 32, "k": 160}, pl.FP16)
+
+
+@right(
+    lambda A, B, C: A @ B @ C,
+    *({"m": 20, "j": j, "k": 32, "n": 37} for j in (0, 45, 96)),
+    near=2.0**-6,
+)
+def three_matrices_in_a_row() -> pl.Loop:
+    loop = pl.Loop("abc", over="j")
+    a, b = loop.resident("A", pl.BF16, m=32, k=32), loop.stream("B", pl.BF16, k=32, j=32)
+    c = loop.carry("acc", m=32, n=32)
+    c += (a @ b.staged()).to(pl.BF16) @ loop.stream("C", pl.BF16, j=32, n=32).staged()
+    loop.store("out", c.to(pl.BF16))
+    return loop
+
+
+@right(
+    lambda X, W, L, R: X @ W.T + X @ L.T @ R.T,
+    {"m": 20, "n": 37, "k": 64, "r": 16},
+    near=2.0**-5,
+)
+def low_rank_beside_the_product() -> pl.Loop:
+    loop = pl.Loop("lora", over="k")
+    x, w = loop.stream("X", pl.BF16, m=32, k=32).staged(), loop.stream("W", pl.BF16, n=32, k=32)
+    low, r = loop.stream("L", pl.BF16, r=16, k=32), loop.resident("R", pl.BF16, n=32, r=16)
+    c, t = loop.carry("C", m=32, n=32), loop.carry("T", m=32, r=16)
+    c += x @ w.staged()
+    t += x @ low.staged()
+    loop.store("out", c + t.to(pl.BF16) @ r)
     return loop
 
 

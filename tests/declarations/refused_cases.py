@@ -106,4 +106,43 @@ def rows_that_an_array_names_along_the_loop() -> pl.Loop:
     return loop
 
 
+@refused
+def a_tile_that_grows_along_a_loop_whose_terms_are_not_0_past_its_end() -> pl.Loop:
+    loop = pl.Loop("reciprocals", over="k")
+    a, c = loop.stream("A", pl.BF16, m=32, k=48), loop.carry("C", m=32, n=32)
+    c += (1.0 / a.staged()).to(pl.BF16) @ loop.stream("B", pl.BF16, n=32, k=48).staged()
+    loop.store("out", c)
+    return loop
+
+
+def by_block(name: str) -> tuple[pl.Loop, pl.Tensor]:
+    loop = pl.Loop(name, over="k")
+    a, c = loop.stream("A", pl.BF16, m=32, k=32), loop.carry("C", m=32, n=96)
+    c += a.staged() @ loop.stream("B", pl.BF16, n=96, k=32).staged()
+    return loop, c
+
+
+@refused
+def numbers_for_blocks_of_48() -> pl.Loop:
+    loop, c = by_block("uneven")
+    loop.store("out", pl.block_max(c, "n", 48))
+    return loop
+
+
+@refused
+def the_sum_of_numbers_for_blocks() -> pl.Loop:
+    loop, c = by_block("summed")
+    loop.store("out", c - pl.block_max(c, "n", 32).sum("n"))
+    return loop
+
+
+@refused
+def fp4_weights_that_are_converted() -> pl.Loop:
+    loop = pl.Loop("w4", over="k")
+    a, c = loop.stream("A", pl.BF16, m=32, k=64), loop.carry("C", m=32, n=32)
+    c += a.staged() @ loop.stream("B", pl.FP4, n=32, k=64).to(pl.BF16)
+    loop.store("out", c)
+    return loop
+
+
 CASES = listed(globals())

@@ -180,6 +180,22 @@ def gate(X: Array) -> Any:
     return {"w1": share, "w2": 1 - share, "e1": order[..., 0], "e2": order[..., 1]}
 
 
+def three_largest(X: Array) -> Any:
+    order = np.argsort(-X, -1)[..., :3]
+    return {f"i{at}": order[..., at] for at in range(3)}
+
+
+@right(three_largest, {"b": 1, "r": 3, "n": 50}, {"b": 1, "r": 2, "n": 3}, near=0.0)
+def largest_one_after_the_other() -> pl.Loop:
+    loop = pl.Loop("top", over="r")
+    x, index = loop.stream("X", pl.F32, b=1, r=1, n=64), loop.index("n", 64)
+    for at in range(3):
+        place = x.argmax("n")
+        loop.store(f"i{at}", place)
+        x = pl.where(index == place, -np.inf, x)
+    return loop
+
+
 @right(gate, {"b": 2, "r": 3, "n": 50})
 def top_two_gating() -> pl.Loop:
     loop = pl.Loop("gate", over="r")
@@ -333,6 +349,45 @@ def a_triangle_of_several_rows_at_a_time() -> pl.Loop:
     loop = pl.Loop("tril", over="r")
     x = loop.stream("X", pl.F32, r=4, n=128)
     loop.store("out", pl.where(loop.index("n") <= loop.index("r"), x, 0.0))
+    return loop
+
+
+@right(
+    lambda X, Y: ((X[:, None] - Y[None]) ** 2).sum(2),
+    *({"m": m, "n": n, "k": k} for m, n, k in ((20, 30, 12), (1, 3, 2))),
+)
+def distances_of_all_pairs() -> pl.Loop:
+    loop = pl.Loop("distances", over="k")
+    x, y = loop.stream("X", pl.F32, m=16, k=4), loop.stream("Y", pl.F32, n=16, k=4)
+    total = loop.carry("total", m=16, n=16)
+    apart = x - y
+    total += (apart * apart).sum("k")
+    loop.store("out", total)
+    return loop
+
+
+@right(lambda X: X.max((1, 3)), {"oh": 3, "kh": 2, "ow": 10, "kw": 2, "c": 30})
+def pooled_over_windows() -> pl.Loop:
+    loop = pl.Loop("pool", over="oh")
+    x = loop.stream("X", pl.BF16, oh=1, kh=2, ow=4, kw=2, c=32)
+    loop.store("out", x.max("kh", "kw").to(pl.BF16))
+    return loop
+
+
+@right(lambda X: {"s": X.sum((1, 2)), "a": X.argmax(1)}, {"b": 5, "n": 3, "k": 5})
+def rows_of_uneven_tiles() -> pl.Loop:
+    loop = pl.Loop("uneven", over="b")
+    x = loop.stream("X", pl.F32, b=1, n=3, k=5)
+    loop.store("s", x.sum("n", "k"))
+    loop.store("a", x.argmax("n"))
+    return loop
+
+
+@right(lambda X, Y: Y + X.T, {"m": 20, "n": 30})
+def added_to_a_transposed_one() -> pl.Loop:
+    loop = pl.Loop("added", over="m")
+    x, y = loop.stream("X", pl.F32, m=8, n=32), loop.stream("Y", pl.F32, n=32, m=8)
+    loop.store("out", y + x)
     return loop
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import pipeloom as pl
+from pipeloom.drive import writable
+from pipeloom.order.in_order import in_order
 from tests.declarations import (
     attention_cases,
     carry_cases,
@@ -15,6 +18,7 @@ from tests.declarations import (
     epilogue_cases,
     function_cases,
     length_cases,
+    operand_cases,
     product_cases,
     refused_cases,
     row_cases,
@@ -31,6 +35,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     condition_cases,
     function_cases,
     length_cases,
+    operand_cases,
     refused_cases,
 )
 CASES: tuple[Case, ...] = tuple(case for family in FAMILIES for case in family.CASES)
@@ -48,6 +53,33 @@ def test_refused_with_a_remedy_before_anything_is_written(case: Case) -> None:
     with pytest.raises(pl.ScheduleError) as found:
         accepted(case)
     assert found.value.hint
+
+
+@pytest.mark.usefixtures("short_search")
+def test_an_order_of_the_search_that_no_kernel_has_is_refused_when_pipelined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unwritten(*_: Any, **__: Any) -> None:
+        raise pl.EmitError("no such instruction", hint="another type", field="B")
+
+    monkeypatch.setattr(writable, "occupied", unwritten)
+    loop = pl.kernels.gemm(16, 16, 32)
+    with pytest.raises(pl.ConfigError, match="no such instruction") as found:
+        pl.pipeline(loop, "gfx950", waves=1)
+    assert found.value.hint == "another type"
+
+
+def test_rows_are_not_filled_up_where_the_kernel_asks_how_long_they_are() -> None:
+    loop = product_cases.multiplied("mean", {"m": 32, "k": 32}, {"n": 32, "k": 32}, pl.BF16)
+    c = loop.carry("S", m=32, n=32)
+    c += loop.stream("E", pl.BF16, m=32, k=32) @ loop.stream("F", pl.BF16, n=32, k=32)
+    loop.store("mean", c / loop.size("k"))
+    kernel = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order))
+    sizes = {"m": 20, "n": 37, "k": 40}
+    assert pl.run(kernel, sizes=sizes).ok
+    with pytest.raises(pl.EmitError, match="loads take") as found:
+        pl.run(kernel, sizes=sizes | {"k": 77})
+    assert "align" in str(found.value.hint)
 
 
 def test_a_loop_that_four_waves_cannot_share_is_run_by_fewer() -> None:

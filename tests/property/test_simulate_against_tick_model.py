@@ -24,6 +24,7 @@ class TickWave:
     simd: int
     age: int
     alone: bool
+    workgroup: int
     code: list[WaveOp]
     at: int = 0
     ready: int = 0
@@ -47,14 +48,14 @@ class TickWave:
 class TickModel:
     """One compute unit, one cycle at a time."""
 
-    def __init__(self, programs: list[tuple[int, list[WaveOp]]], machine: Target) -> None:
+    def __init__(self, programs: list[tuple[int, int, list[WaveOp]]], machine: Target) -> None:
         self.m = machine
         count = machine.simds.value
         self.waves = []
-        for number, (simd, code) in enumerate(programs):
-            age = sum(other == simd for other, _ in programs[:number])
-            alone = sum(other == simd for other, _ in programs) == 1
-            self.waves.append(TickWave(number, simd, age, alone, code))
+        for number, (simd, workgroup, code) in enumerate(programs):
+            age = sum(other == simd for other, _, _ in programs[:number])
+            alone = sum(other == simd for other, _, _ in programs) == 1
+            self.waves.append(TickWave(number, simd, age, alone, workgroup, code))
         self.matrix_until = [0] * count
         self.matrix_length: list[int | None] = [None] * count
         self.port_until = [0] * count
@@ -166,11 +167,13 @@ class TickModel:
             self.release(now)
 
     def release(self, now: int) -> None:
-        """The barrier opens when all that have not ended stand at it."""
-        standing = [w for w in self.waves if w.at_barrier]
-        running = [w for w in self.waves if not w.at_barrier and not w.ended(now)]
-        if running or not standing:
-            return
+        """A workgroup's barrier opens when all that have not ended stand at it."""
+        for workgroup in {w.workgroup for w in self.waves}:
+            mine = [w for w in self.waves if w.workgroup == workgroup]
+            if all(w.at_barrier or w.ended(now) for w in mine):
+                self.open([w for w in mine if w.at_barrier], now)
+
+    def open(self, standing: list[TickWave], now: int) -> None:
         for wave in standing:
             wave.at_barrier = False
             wake = self.m.barrier_alone_cycles if wave.alone else self.m.barrier_shared_cycles
@@ -248,7 +251,7 @@ def instructions(machine: Target) -> st.SearchStrategy[WaveOp]:
 
 
 @st.composite
-def workgroups(draw: st.DrawFn) -> tuple[Target, list[tuple[int, list[WaveOp]]]]:
+def workgroups(draw: st.DrawFn) -> tuple[Target, list[tuple[int, int, list[WaveOp]]]]:
     machine = draw(st.sampled_from([GFX950, GFX942]))
     if draw(st.booleans()):
         machine = machine.with_value("global_bytes_in_flight", 4096, "test")
@@ -256,19 +259,23 @@ def workgroups(draw: st.DrawFn) -> tuple[Target, list[tuple[int, list[WaveOp]]]]
     bodies = draw(
         st.lists(st.lists(instructions(machine), min_size=1, max_size=24), min_size=1, max_size=3)
     )
-    waves = draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+    places = st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 1]))  # SIMD, workgroup
+    waves = draw(st.lists(places, min_size=1, max_size=6))
     repeat = draw(st.integers(1, 3))
-    return machine, [(simd, bodies[i % len(bodies)] * repeat) for i, simd in enumerate(waves)]
+    return machine, [(*at, bodies[i % len(bodies)] * repeat) for i, at in enumerate(waves)]
 
 
 @settings(max_examples=150, deadline=None)
 @given(workgroups())
 def test_every_instruction_issues_in_the_same_cycle(
-    case: tuple[Target, list[tuple[int, list[WaveOp]]]],
+    case: tuple[Target, list[tuple[int, int, list[WaveOp]]]],
 ) -> None:
     machine, programs = case
     expected = TickModel(programs, machine).run()
-    waves = [WaveProgram(simd=simd, loop=(), prologue=tuple(code)) for simd, code in programs]
+    waves = [
+        WaveProgram(simd=simd, loop=(), prologue=tuple(code), workgroup=workgroup)
+        for simd, workgroup, code in programs
+    ]
     trace = simulate_programs(waves, machine, 0)
     found: list[list[int]] = [[] for _ in programs]
     for event in sorted(trace.events, key=lambda e: (e.wave, e.position)):

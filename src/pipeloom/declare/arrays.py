@@ -14,6 +14,7 @@ from pipeloom.checks import nearest
 from pipeloom.declare.shuffles import shuffled_place
 from pipeloom.declare.values import DeclaredValues
 from pipeloom.errors import GraphError
+from pipeloom.machine.target import REGISTER_BYTES
 from pipeloom.program.address_maps import AddressMap, Sum, address_map
 from pipeloom.program.blocked_matrices import blocked_matrix, in_blocks
 from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry
@@ -53,6 +54,23 @@ class DeclaredArrays(DeclaredValues):
         """
         for name in arrays:
             self._nodes[name] = replace(self._array(name), align=to)
+
+    def stage(self, name: str) -> None:
+        """Keep a value in LDS between global memory and registers.
+
+        Args:
+            name: The value's name.
+        """
+        self._staged[name] = None
+
+    @property
+    def staged(self) -> tuple[str, ...]:
+        """What goes through LDS: not what is aligned to less than a load to LDS brings to a lane.
+
+        Such an array is loaded element by element, straight to registers.
+        """
+        nodes = self._nodes
+        return tuple(name for name in self._staged if nodes[name].align >= REGISTER_BYTES)
 
     def place(
         self,
@@ -133,6 +151,19 @@ class DeclaredArrays(DeclaredValues):
             node = self._array(name)
             self._nodes[name] = replace(node, chosen=(*node.chosen, ChosenDim(over, by, per)))
 
+    def adds(self, *outputs: str) -> None:
+        """Outputs of f32 are added to what their arrays hold, by atomic instructions.
+
+        So index arrays may name a row any number of times, problems of a batch that such an output
+        lacks are added up, and launches may follow each other. The order of additions is nobody's:
+        where sums round, results may differ from launch to launch.
+
+        Args:
+            *outputs: Outputs by name, stored after the loop.
+        """
+        for name in outputs:
+            self._nodes[name] = replace(self._array(name), adds=True)
+
     def lengths(self, array: str, *, per: str) -> None:
         """Problems of the batch differ in how many elements they have along the loop's dimension.
 
@@ -190,6 +221,22 @@ class DeclaredArrays(DeclaredValues):
             and not any(d.along for d in node.at.digits(self.over))
         ]
         return max(found, default=None)
+
+    def tiled(self, sizes: Mapping[str, int]) -> Self:
+        """The same with other tiles along some dimensions; arrays have the sizes that they have.
+
+        Args:
+            sizes: The tile's size by dimension.
+        """
+
+        def resized(node: Node) -> Node:
+            kind = node.type
+            shape = tuple(sizes.get(d, s) for d, s in zip(kind.dims, kind.shape, strict=True))
+            return replace(node, type=replace(kind, shape=shape))
+
+        other = copy(self)
+        other._nodes = {name: resized(node) for name, node in self._nodes.items()}
+        return other
 
     def unplaced(self) -> Self | None:
         """The same with all arrays as matrices, whose loop is the same; None if they are. Where a

@@ -4,7 +4,8 @@
 
 What is added up, or is the largest of all, may as well start from nothing and take the tile in
 where it is read: C0 + sum, max(m0, largest). Any other value takes the tile in the first iteration,
-which a carried truth knows: c is ``where(first, C0, C)`` in all that reads it.
+which a carried truth knows: c is ``where(first, C0, C)`` in all that reads it; after the loop, too,
+which may have had no iteration.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pipeloom.program.vocabulary import VOCABULARY, Reduce
 
 _JOINS = {Reduce.ADD: ("add", 0.0), Reduce.MAX: ("max", -inf), Reduce.MIN: ("min", inf)}
 FIRST = "first iteration"
+NUMBER, NEVER = f"{FIRST} number", "no iteration"
 
 
 def begun(
@@ -39,6 +41,33 @@ def begun(
             found, changed = _with_first(found, changed)
             found = _read_as(found, carry, "select", (FIRST, tile, carry))
     return found, changed
+
+
+def ended(nodes: list[Node], begins: Mapping[str, str]) -> list[Node]:
+    """Placed nodes; those after the loop see what a carry starts from if it is still that."""
+    table = {node.name: node for node in nodes}
+    selects = [n for n in nodes if n.op == "select" and n.uses[0] == FIRST]
+    taken = {n.uses[2]: begins[n.uses[2]] for n in selects if n.uses[2] in begins}
+    found: dict[str, Node] = {}
+    for node in nodes:
+        read = [c for c in node.operands if c in taken] if node.region is Region.AFTER else []
+        last = {carry: f"{carry} at last" for carry in read}
+        for carry, name in last.items():
+            if NEVER not in found:
+                found[NEVER] = _after(NEVER, TileType((), (), BOOL), "gt", NUMBER, "half")
+            choice = (NEVER, taken[carry], carry)
+            found.setdefault(name, _after(name, table[carry].type, "select", *choice))
+        found[node.name] = replace(
+            node,
+            uses=tuple(last.get(use, use) for use in node.uses),
+            init=last.get(node.init or "", node.init),
+            otherwise=last.get(node.otherwise or "", node.otherwise),
+        )
+    return list(found.values())
+
+
+def _after(name: str, kind: TileType, op: str, *uses: str) -> Node:
+    return Node(name=name, kind=NodeKind.OP, type=kind, op=op, uses=uses, region=Region.AFTER)
 
 
 def _chain(
@@ -112,7 +141,7 @@ def _with_first(
     """With a carried truth of whether this is the first iteration."""
     if FIRST in nodes:
         return nodes, updates
-    number, truth, one = TileType((), (), F32), TileType((), (), BOOL), f"{FIRST} number"
+    number, truth, one = TileType((), (), F32), TileType((), (), BOOL), NUMBER
     new = [
         Node(name=one, kind=NodeKind.CARRY, type=number, start=1.0),
         Node(name="half", kind=NodeKind.CONSTANT, type=number, start=0.5),

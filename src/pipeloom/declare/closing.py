@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from pipeloom.declare.beginnings import begun
+from pipeloom.declare.beginnings import begun, ended
 from pipeloom.errors import GraphError
 from pipeloom.machine.dtypes import F32
 from pipeloom.program.meaning import Meaning
@@ -56,6 +56,7 @@ def close(
     inside = _needed(table, [*updates.values(), *stored])
     carry_of = {update: carry for carry, update in updates.items()}
     placed = [_placed(node, varies, inside, carry_of) for node in table.values()]
+    placed = ended(placed, begins)
     outputs = [node.name for node in placed if node.kind is NodeKind.OUTPUT]
     used = _needed({node.name: node for node in placed}, outputs)
     idle = [node for node in placed if node.name not in used]

@@ -114,11 +114,13 @@ def moe_down(
     *,
     slots: int = 8,
     shuffled: bool = False,
+    add: bool = False,
     name: str = "moe_down",
 ) -> Loop:
     """Y[token * slots + slot] = weight * H[token * slots + slot] @ D[e].T, summed over slots later.
 
     H is [pairs, d], D is [e, n, k], Y is [pairs, f]; ``weights`` has one for each entry of ``ids``.
+    With ``add`` Y is [tokens, f], f32, and slots are added to what it holds, in any order.
 
     Args:
         m: Rows of a block.
@@ -128,6 +130,8 @@ def moe_down(
         out: The element type of Y.
         slots: Experts of each token.
         shuffled: Whether D was shuffled (``loop.shuffle``) and goes straight to registers.
+        add: Whether the slots of a token are added up, atomically: sums that round may differ
+            between launches. Without it a second kernel adds them in order.
         name: What pages and the kernel's symbol call it.
     """
     loop = Loop(name, over="k")
@@ -137,10 +141,15 @@ def moe_down(
     total += x.staged() @ (w if shuffled else w.staged())
     loop.store("Y", (total * loop.resident("weights", F32, m=m)).to(out))
     ids = loop.indices("ids", "m")
-    pair = slots * ids.part(0, TOKEN_BITS) + ids.part(TOKEN_BITS, SLOT_BITS)
+    token, slot = ids.part(0, TOKEN_BITS), ids.part(TOKEN_BITS, SLOT_BITS)
+    pair = slots * token + slot
     column, depth = digit("column", "f"), digit("depth", "d")
     loop.place("H", k=(depth,), pairs=pair, d=depth)
-    loop.place("Y", n=(column,), pairs=pair, f=column)
+    if add:
+        loop.place("Y", n=(column,), tokens=token, f=column)
+        loop.adds("Y")
+    else:
+        loop.place("Y", n=(column,), pairs=pair, f=column)
     loop.choose("D", over="e", by="experts", per="m")
     if shuffled:
         loop.shuffle("D")

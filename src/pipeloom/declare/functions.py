@@ -21,24 +21,24 @@ def exp2(x: Tensor) -> Tensor:
     return loop_of("exp2", "x", x).apply("exp2", x)
 
 
-def maximum(a: Tensor, b: Tensor | float) -> Tensor:
+def maximum(a: Tensor | float, b: Tensor | float) -> Tensor:
     """The larger of two, element by element.
 
     Args:
-        a: A value.
+        a: A value, or a number where the other is none.
         b: A value or a number.
     """
-    return loop_of("maximum", "a", a).apply("max", a, b)
+    return loop_of("maximum", "a", a, b).apply("max", a, b)
 
 
-def minimum(a: Tensor, b: Tensor | float) -> Tensor:
+def minimum(a: Tensor | float, b: Tensor | float) -> Tensor:
     """The smaller of two, element by element.
 
     Args:
-        a: A value.
+        a: A value, or a number where the other is none.
         b: A value or a number.
     """
-    return loop_of("minimum", "a", a).apply("min", a, b)
+    return loop_of("minimum", "a", a, b).apply("min", a, b)
 
 
 def log2(x: Tensor) -> Tensor:
@@ -272,23 +272,24 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     return loop_of("where", "condition", condition).apply("select", condition, a, b)
 
 
-def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """``a * b + c``, rounded once.
+def fma(a: Tensor | float, b: Tensor | float, c: Tensor | float) -> Tensor:
+    """``a * b + c``, rounded once; two of them may be numbers.
 
     Args:
         a: A factor.
         b: The other factor.
         c: What is added.
     """
-    return loop_of("fma", "a", a).apply("fma", a, b, c)
+    return loop_of("fma", "a", a, b, c).apply("fma", a, b, c)
 
 
-def loop_of(function: str, name: str, value: object) -> Loop:
-    """The loop whose value an argument is; a number is none."""
-    if isinstance(value, Tensor):
-        return value._loop
+def loop_of(function: str, name: str, *values: object) -> Loop:
+    """The loop of the first argument that is a value of one; numbers are none."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return value._loop
     raise ConfigError(
-        f"{function} takes a value of a loop as {name}, not {value!r}",
+        f"{function} takes a value of a loop as {name}, not {values[0]!r}",
         hint="pass what loop.stream, loop.carry or an operation on them gave; of numbers alone "
         "NumPy or math computes it",
         field=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeloom.declare.added import gemm_added as gemm_added
 from pipeloom.declare.backward import attention_backward_keys as attention_backward_keys
 from pipeloom.declare.backward import attention_backward_queries as attention_backward_queries
 from pipeloom.declare.backward import attention_backward_rows as attention_backward_rows
@@ -21,6 +22,9 @@ from pipeloom.declare.products import gemm_bias as gemm_bias
 from pipeloom.declare.products import gemm_gate as gemm_gate
 from pipeloom.declare.products import gemm_mx as gemm_mx
 from pipeloom.declare.products import gemm_scaled as gemm_scaled
+from pipeloom.declare.quantised import gemm_quantised as gemm_quantised
+from pipeloom.declare.rotary import gemm_rotary as gemm_rotary
+from pipeloom.declare.rotary import gemm_scatter as gemm_scatter
 from pipeloom.declare.rows import add_rms_norm as add_rms_norm
 from pipeloom.declare.rows import cross_entropy as cross_entropy
 from pipeloom.declare.rows import layer_norm as layer_norm

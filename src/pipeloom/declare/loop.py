@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from numbers import Real
 
 import numpy as np
@@ -33,6 +34,7 @@ from pipeloom.declare.values import number_of, tile_of
 from pipeloom.declare.written_masks import recognised
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, F32, U8, DType, dtype_for
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
 from pipeloom.program.meaning import Meaning
@@ -169,12 +171,13 @@ class Loop(DeclaredArrays, CarriedValues):
         """
         return self.size(dim) - self.left(dim, size)
 
-    def mean(self, value: Tensor, dims: tuple[str, ...]) -> Tensor:
+    def mean(self, value: Tensor, dims: tuple[str, ...], fewer: int = 0) -> Tensor:
         """The mean over dimensions of what the arrays have along them.
 
         Args:
             value: The value.
             dims: The dimensions that disappear, all of which one tile must hold.
+            fewer: Subtracted from how many there are.
         """
         if self.over in dims:
             raise ConfigError(
@@ -185,8 +188,11 @@ class Loop(DeclaredArrays, CarriedValues):
         mean = self.apply("sum", value, over=dims)
         arrays = [n for n in self._nodes.values() if n.kind.is_input and not n.kind.is_number]
         known = {dim for node in arrays for dim in node.type.dims}
-        for dim in dims:
-            mean = mean / (self.size(dim) if dim in known else float(value.type.sizes[dim]))
+        sizes = [self.size(dim) if dim in known else value.type.sizes[dim] for dim in dims]
+        if fewer:
+            return mean / (prod(sizes[1:], start=sizes[0]) - fewer)
+        for size in sizes:
+            mean = mean / size
         return mean
 
     def _once(self, node: Node) -> Tensor:
@@ -257,7 +263,9 @@ class Loop(DeclaredArrays, CarriedValues):
     ) -> Tensor:
         tile = tile_of(name, dtype, dims)
         truths = tile.dtype.is_bool
-        node = Node(name=name, kind=kind, type=replace(tile, dtype=U8) if truths else tile)
+        tile = replace(tile, dtype=U8) if truths else tile
+        align = LOAD_BYTES if dims else tile.dtype.bits // 8
+        node = Node(name=name, kind=kind, type=tile, align=align)
         found = Tensor(self, self._add(node))
         return found > 0.0 if truths else found
 
@@ -311,7 +319,7 @@ class Loop(DeclaredArrays, CarriedValues):
             )
         dims = tuple(dim for dim in sizes if dim not in over)
         given = None if dtype is None else dtype_for(dtype)
-        result = given or (BOOL if known.bool_result else F32)
+        result = given or (BOOL if known.bool_result else self._per_block(names))
         tile = TileType(dims, tuple(sizes[d] for d in dims), result)
         node = Node(
             name=name or self._fresh(known.name),
@@ -349,12 +357,6 @@ class Loop(DeclaredArrays, CarriedValues):
             value = self.apply("convert", value, dtype=dtype)
         stored = self._operand(value)
         kind = self.type_of(stored)
-        if not kind.dims:
-            raise ConfigError(
-                f"output {name!r} is one number, and no array",
-                hint="give it a dimension, of size 1 if need be",
-                field=name,
-            )
         known = self._nodes.get(name)
         if known is not None and known.kind in (NodeKind.CARRY, NodeKind.OP):
             # Launches pass arrays by name; a value that is none goes by another as well.
@@ -363,20 +365,7 @@ class Loop(DeclaredArrays, CarriedValues):
         self._add(Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(stored,)))
         return value
 
-    def stage(self, name: str) -> None:
-        """Keep a value in LDS between global memory and registers.
-
-        Args:
-            name: The value's name.
-        """
-        self._staged[name] = None
-
     # --- the result -------------------------------------------------------------------------------
-
-    @property
-    def staged(self) -> tuple[str, ...]:
-        """What goes through LDS."""
-        return tuple(self._staged)
 
     @property
     def meaning(self) -> Meaning:

@@ -44,8 +44,11 @@ def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, 
         return loop.apply(_OPS[name], *given)
     if name == "clip":
         return _clipped(loop, given, options)
+    if name == "nan_to_num" and {*options} <= {"nan", "posinf", "neginf"} and len(given) == 1:
+        return composed.nan_to_num(*given, **options)
     found = _REDUCTIONS.get(name)
-    if found is not None and {*options} <= {"axis"}:
+    taken = {"axis", "ddof"} if name in ("var", "std") else {"axis"}
+    if found is not None and {*options} <= taken:
         reduced: Tensor = getattr(given[0], found)(*given[1:], **options)
         return reduced
     known = name in _OPS or found is not None
@@ -53,7 +56,8 @@ def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, 
         f"NumPy's {name} is no function of values of a loop"
         if not known
         else f"NumPy's {name} takes no {', '.join(options)} for values of a loop",
-        hint=f"there are {', '.join((*_OPS, 'clip', *_REDUCTIONS))}; an axis is a dimension's name",
+        hint=f"there are {', '.join((*_OPS, 'clip', 'nan_to_num', *_REDUCTIONS))}; an axis is a "
+        "dimension's name",
         field=name,
     )
 
@@ -108,7 +112,12 @@ _BOUNDS = {"a_min": "low", "min": "low", "a_max": "high", "max": "high"}
 _OPS = {"where": "select", "round": "round"}
 """Functions that are ops."""
 _REDUCTIONS = {
-    **{name: name for name in ("sum", "mean", "max", "min", "any", "all", "argmax", "argmin")},
+    **{
+        name: name
+        for name in (
+            *("sum", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin"),
+        )
+    },
     "amax": "max",
     "amin": "min",
 }
@@ -149,6 +158,28 @@ _COMPOSED: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
         "tanh": composed.tanh,
         "sign": composed.sign,
         "absolute": abs,
+        "fabs": abs,
+        "positive": lambda x: x,
+        "power": lambda x, p: x**p,
+        "float_power": lambda x, p: x**p,
+        "remainder": composed.remainder,
+        "floor_divide": composed.floor_divide,
+        "tan": composed.tan,
+        "sinh": composed.sinh,
+        "cosh": composed.cosh,
+        "arctanh": composed.arctanh,
+        "log10": composed.log10,
+        "cbrt": composed.cbrt,
+        "hypot": composed.hypot,
+        "logaddexp": composed.logaddexp,
+        "heaviside": composed.heaviside,
+        "isnan": composed.isnan,
+        "isinf": composed.isinf,
+        "isfinite": composed.isfinite,
+        "degrees": composed.degrees,
+        "rad2deg": composed.degrees,
+        "radians": composed.radians,
+        "deg2rad": composed.radians,
         "square": lambda x: x * x,
         "not_equal": ne,
         "bitwise_and": and_,

@@ -19,7 +19,7 @@ from functools import lru_cache
 from math import inf
 
 from pipeloom.machine.dtypes import BOOL, F32
-from pipeloom.program.idle import ends_with_block
+from pipeloom.program.idle import adds_up, ends_with_block
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.past_end import noticed, reduced
@@ -35,20 +35,40 @@ def masked(meaning: Meaning) -> Meaning:
     know already what they were asked.
     """
     others = sorted({d for n in meaning.inputs for d in n.type.dims} - {meaning.over})
-    if (not meaning.adds_up or _takes_rows(meaning)) and (
+    if (not adds_up(meaning) or _takes_rows(meaning)) and (
         not meaning.ragged or _notices_in_tiles(meaning)
     ):
         found = _along(meaning, [*others, meaning.over])
-        if found.ragged:
-            return found
+        for whole in (found, _held(found)):
+            if whole.ragged:
+                return whole
     return _along(meaning, others)
+
+
+def _held(meaning: Meaning) -> Meaning:
+    """With carried values that stay as they are in iterations past the end: a state, which decays
+    and is added to, would go on decaying.
+
+    Not where an update is skipped under a condition: it changes its value in place, and what may
+    be skipped is not chosen from afterwards.
+    """
+    if any(node.when is not None for node in meaning.nodes):
+        return meaning
+    work = _Masking(list(meaning.nodes))
+    after = [n for n in meaning.nodes if n.region is Region.AFTER]
+    used = {name for node in after for name in node.operands}
+    for node in meaning.nodes:
+        if node.kind is NodeKind.CARRY and node.name in used:
+            work.hold(meaning, node)
+    return work.meaning(meaning)
 
 
 def _takes_rows(meaning: Meaning) -> bool:
     """Whether vector ops take streams whose rows go along the loop, where zeros before the arrays
     leave rows of whole loads only."""
-    streams = {n.name for n in meaning.inputs if n.kind is NodeKind.STREAM}
-    rows = {name for name in streams if not ends_with_block(meaning, meaning[name])}
+    streams = [n for n in meaning.inputs if n.kind is NodeKind.STREAM]
+    rows = {n.name for n in streams if n.type.dims == (meaning.over,)}
+    rows |= {n.name for n in streams if not ends_with_block(meaning, n)}
     return any(
         rows & set(node.operands) and node.kind is NodeKind.OP and node.op not in PRODUCTS
         for node in meaning.nodes
@@ -120,6 +140,40 @@ class _Masking:
         self.nodes[at] = replace(
             node, uses=tuple(name if use == operand else use for use in node.uses)
         )
+
+    def hold(self, meaning: Meaning, carry: Node) -> None:
+        """Let a carried value become its next one where the iteration has an element."""
+        over = meaning.over
+        size = meaning.tile[over]
+        left = TileType((over,), (size,), F32)
+        places = Node(name=f"{over} left", kind=NodeKind.LEFT, type=left, region=Region.LOOP)
+        self._first(places)
+        here = self._inside(places, Region.LOOP, over)
+        if over not in carry.type.dims:
+            here = self._any(here, over)
+        node = Node(
+            name=self._fresh(f"{carry.name}.held"),
+            kind=NodeKind.OP,
+            type=carry.type,
+            op="select",
+            uses=(here, carry.uses[0], carry.name),
+            region=Region.LOOP,
+        )
+        self._behind([here, carry.uses[0]], node)
+        at = self.nodes.index(self.table[carry.name])
+        self.nodes[at] = replace(self.nodes[at], uses=(node.name,))
+        self.made[carry.name, over, "held", Region.LOOP] = node.name
+
+    def _any(self, inside: str, dim: str) -> str:
+        name = f"{dim} here"
+        if name not in self.table:
+            tile = TileType((), (), BOOL)
+            uses = (inside,)
+            node = Node(
+                name=name, kind=NodeKind.OP, type=tile, op="any", uses=uses, region=Region.LOOP
+            )
+            self._behind(uses, node)
+        return name
 
     def _made(self, meaning: Meaning, value: Node, dim: str, how: Reduce, region: Region) -> str:
         along = Region.LOOP if dim == meaning.over else Region.BEFORE

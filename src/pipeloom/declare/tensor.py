@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, log2
 from numbers import Integral, Real
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pipeloom.declare import numpy_names
+from pipeloom.declare import composed, numpy_names
 from pipeloom.declare.mask_numbers import mask_number
-from pipeloom.errors import ConfigError
+from pipeloom.errors import ConfigError, UnknownMemberError
 from pipeloom.machine.dtypes import BOOL, I32, DType
 from pipeloom.program.tiles import TileType
 
@@ -144,6 +143,27 @@ class Tensor:
             **options: The same as NumPy says it: ``axis="n"``.
         """
         return self._loop.mean(self, self._along(dims, options))
+
+    def var(self, *dims: str, ddof: int = 0, **options: Axis) -> Tensor:
+        """The mean square of the distance from the mean.
+
+        Args:
+            *dims: The dimensions that disappear; the loop's own is none of them.
+            ddof: Subtracted from how many there are, of which the mean is taken.
+            **options: The same as NumPy says it: ``axis="n"``.
+        """
+        along = self._along(dims, options)
+        return self._loop.mean((self - self._loop.mean(self, along)) ** 2, along, ddof)
+
+    def std(self, *dims: str, ddof: int = 0, **options: Axis) -> Tensor:
+        """The square root of the variance.
+
+        Args:
+            *dims: The dimensions that disappear; the loop's own is none of them.
+            ddof: Subtracted from how many there are, of which the mean is taken.
+            **options: The same as NumPy says it: ``axis="n"``.
+        """
+        return self.var(*dims, ddof=ddof, **options) ** 0.5
 
     def argmax(self, *dim: str, **options: Axis) -> Tensor:
         """Where the largest element stands along a dimension, the first of equal ones.
@@ -317,25 +337,7 @@ class Tensor:
         return self._loop.apply("max", self, -self)
 
     def __pow__(self, power: float) -> Tensor:
-        if isinstance(power, Real) and power in ROOTS:
-            return self._loop.apply(ROOTS[power], self)
-        whole = isinstance(power, Integral | float) and power == power // 1
-        if isinstance(power, float) and not whole and abs(power) < MOST_POWER and power % 1 == 0.5:
-            root = self ** int(abs(power) - 0.5) * self**0.5
-            return root if power > 0 else 1.0 / root
-        if isinstance(power, bool) or not whole or not 1 <= abs(int(power)) <= MOST_POWER:
-            raise ConfigError(
-                f"{self.name} ** {power!r}: a power is a whole number up to {MOST_POWER}, with a "
-                "half or without",
-                hint="of positive numbers any other power is exp2(log2(x) * p)",
-                field="pow",
-            )
-        if power < 0:
-            return 1.0 / self ** -int(power)
-        half = self ** (int(power) // 2) if power > 1 else self
-        if power == 1:
-            return self
-        return half * half if power % 2 == 0 else half * half * self
+        return composed.power(self, power)
 
     def __rpow__(self, base: object) -> Tensor:
         if isinstance(base, Real) and 0 < float(base) < inf:
@@ -387,27 +389,32 @@ class Tensor:
     def __int__(self) -> int:
         raise self._no("int()", "loop.evaluate computes the numbers")
 
-    def __mod__(self, other: float) -> Tensor:
-        """What is left of a division by a positive number: exact for whole numbers below 2^24."""
-        by = self._divisor("%", other)
-        rest = self - self._loop.apply("floor", self * (1 / by)) * by
-        if by == 2.0 ** round(log2(by)):
-            return rest
-        # The quotient is rounded, and may be the next whole number.
-        select = self._loop.apply
-        rest = select("select", rest < 0, rest + by, rest)
-        return select("select", rest >= by, rest - by, rest)
+    def __mod__(self, other: Tensor | float) -> Tensor:
+        """What is left of a division that rounds down: exact for whole numbers below 2^24."""
+        return composed.remainder(self, self._divisor("%", other))
 
-    def __floordiv__(self, other: float) -> Tensor:
-        by = self._divisor("//", other)
-        if by == 2.0 ** round(log2(by)):
-            return self._loop.apply("floor", self * (1 / by))
-        return self._loop.apply("floor", (self - self % by) * (1 / by) + 0.5)
+    def __floordiv__(self, other: Tensor | float) -> Tensor:
+        return composed.floor_divide(self, self._divisor("//", other))
 
-    def _divisor(self, sign: str, other: object) -> float:
-        if isinstance(other, Real) and 0 < float(other) < inf:
-            return float(other)
-        raise self._no(f"{sign} {other!r}", "divide by a positive number, or with /")
+    def __rmod__(self, other: float) -> Tensor:
+        return composed.remainder(other, self)
+
+    def __rfloordiv__(self, other: float) -> Tensor:
+        return composed.floor_divide(other, self)
+
+    def _divisor(self, sign: str, other: object) -> Tensor | float:
+        if isinstance(other, Tensor) or (isinstance(other, Real) and 0 < abs(float(other)) < inf):
+            return other  # type: ignore[return-value]
+        raise self._no(f"{sign} {other!r}", "divide by a value, or a number other than 0")
+
+    def __getattr__(self, name: str) -> Any:
+        """What people call methods, and are functions here."""
+        raise UnknownMemberError(
+            f"a value of a loop has no {name}",
+            hint=f"functions are pipeloom's, pl.{name}(x), or NumPy's, np.{name}(x); methods are "
+            "sum, mean, var, std, max, min, any, all, argmax, argmin, sum_squares, to, staged",
+            field=name,
+        )
 
     def _no(self, what: str, hint: str) -> ConfigError:
         return ConfigError(
@@ -418,9 +425,6 @@ class Tensor:
         return f"<{self.name}: {self.type}>"
 
 
-MOST_POWER = 16
-ROOTS: Mapping[float, str] = MappingProxyType({0.5: "sqrt", -0.5: "rsqrt"})
-"""Ops that are powers."""
 LARGEST_INDEX = 2.0**24
 """Above every index, which are whole numbers in f32."""
 

@@ -6,7 +6,7 @@ who holds it. Names are given once; numbers become constants, each once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, cast
@@ -15,9 +15,10 @@ from pipeloom.checks import check_int, plain_int
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import F32, DType, dtype_for
-from pipeloom.program.nodes import Node, NodeKind
+from pipeloom.program.block_ops import check_block_op
+from pipeloom.program.nodes import Blocks, Node, NodeKind
 from pipeloom.program.tiles import TileType
-from pipeloom.program.vocabulary import VOCABULARY
+from pipeloom.program.vocabulary import VOCABULARY, InBlocks
 
 if TYPE_CHECKING:
     from pipeloom.declare.loop import Loop
@@ -157,6 +158,37 @@ class DeclaredValues:
                 field="operand",
             )
         return self._constant(value)
+
+    def in_blocks(self, op: str, value: Tensor, dim: str, size: int) -> Tensor:
+        """An op within blocks of neighbours.
+
+        Args:
+            op: The op's name.
+            value: Its operand.
+            dim: The dimension along which blocks lie.
+            size: Elements of a block.
+        """
+        within, type_ = Blocks(dim, plain_int(size)), value.type
+        if VOCABULARY[op].in_blocks is InBlocks.MAX and type(within.size) is int:
+            type_ = replace(type_, dtype=F32.per(max(within.size, 1)))
+        node = Node(
+            name=self._fresh(op),
+            kind=NodeKind.OP,
+            type=type_,
+            op=op,
+            uses=(self._operand(value),),
+            within=within,
+        )
+        check_block_op(node, VOCABULARY[op], self._nodes[node.uses[0]], "")
+        return self._tensor(self._add(node))
+
+    def _per_block(self, names: Iterable[str]) -> DType:
+        """The type of what is computed of these values: of numbers for each block only, again one
+        for each."""
+        sized = [self._nodes[name] for name in names if self._nodes[name].type.dims]
+        covers = {node.type.dtype.covers for node in sized}
+        computed = all(node.kind is NodeKind.OP for node in sized)
+        return F32.per(covers.pop()) if computed and len(covers - {1}) == len(covers) == 1 else F32
 
     def value(self, name: str) -> Tensor:
         """A declared value by its name.

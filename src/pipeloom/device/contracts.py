@@ -157,7 +157,7 @@ class KernelContract:
                     )
         sizes = {dim: size for dim, (size, _) in found.items()}
         for one in laid.values():
-            last, covers = one.rule.dims[-1], one.rule.covers
+            last, covers = "".join(one.rule.dims[-1:]), one.rule.covers
             if one.rule.blocks:
                 sizes.setdefault(last, one.rule.least[last])
             if covers > 1 and one.row != -(-sizes.get(last, 0) // covers):
@@ -422,6 +422,8 @@ def block_span(
     def touched(dim: str) -> int:
         return reached if dim == over else min(sizes[dim], tile[dim])
 
+    if not dims:
+        return bits // 8
     *outer, last = dims
     span, most, stride = 0, 0, pitch * bits // 8
     for dim in reversed(outer):

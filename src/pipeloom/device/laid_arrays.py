@@ -71,7 +71,7 @@ class LaidArray:
     @property
     def row(self) -> int:
         """Codes of a row."""
-        return self.sizes[self.rule.dims[-1]]
+        return self.sizes[self.rule.dims[-1]] if self.rule.dims else 1
 
     @property
     def pitch(self) -> int:
@@ -88,7 +88,8 @@ class LaidArray:
         if self.address % count:
             return f"begins at {self.address:#x}"
         steps = {dim: self.strides[dim] for dim in self.strides if self.sizes[dim] > 1}
-        steps.pop(self.rule.dims[-1], None)
+        for dim in self.rule.dims[-1:]:
+            steps.pop(dim, None)
         steps |= {"batch": self.batch_stride} if self.batches > 1 else {}
         for dim, step in steps.items():
             if step * self.rule.bits % (8 * count):
@@ -111,8 +112,9 @@ def laid_array(rule: ArrayRule, view: TensorView, batched: bool) -> LaidArray:
             hint=f"its rows must be contiguous: {rule.words}",
             field=rule.name,
         )
-    shape[-1] *= pairs
-    strides[-1] = 1
+    if shape:
+        shape[-1] *= pairs
+        strides[-1] = 1
     sizes = dict(zip(dims, shape, strict=True))
     apart = dict(zip(dims, strides, strict=True))
     sizes |= {dim: 1 for dim in rule.batch if dim not in dims and MERGED not in dims}
@@ -141,7 +143,8 @@ def _check_strides(one: LaidArray) -> None:
             hint="rows may have gaps, and may not overlap",
             field=rule.name,
         )
-    apart = one.strides[rule.dims[0]] * one.sizes[rule.dims[0]]
+    first = rule.dims[:1]
+    apart = one.strides[first[0]] * one.sizes[first[0]] if first else 1
     if rule.output and one.batches > 1 and one.batch_stride < apart:
         raise DeviceError(
             f"{rule.name} has batches of {apart} elements, which begin every {one.batch_stride}",

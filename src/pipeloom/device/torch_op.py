@@ -114,6 +114,13 @@ class TorchOp:
         return f"<TorchOp {self.namespace}::{self.schema}>"
 
     def _refuse_others(self, record: Mapping[str, Any]) -> None:
+        adding = [a["name"] for a in record["arguments"] if a.get("adds")]
+        if adding:
+            raise DeviceError(
+                f"{record['kernel']} adds to {adding[0]}, and an op makes its outputs itself",
+                hint="launch it with pl.launch, on an array that holds what is added to",
+                field=adding[0],
+            )
         unknown = [r for r in self._outputs if r.dtype not in TORCH_TYPES]
         if unknown or not self._outputs or not all(r.dims for r in self._rules.values()):
             raise DeviceError(

@@ -24,8 +24,9 @@ from pipeloom.collecting import rarely_collected
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import CLOSE, Derived, Ended, Progress, described, least_of
 from pipeloom.drive.loop_cycles import (
+    beside,
+    decided_written,
     loop_cycles,
-    makes_operands,
     steady_cycles,
     whole_cycles,
     written_cycles,
@@ -52,7 +53,9 @@ from pipeloom.order.patterns import (
 from pipeloom.order.peel import peel
 from pipeloom.order.problem_builder import LoopProblem
 from pipeloom.order.tasks import Lowered
+from pipeloom.order.whole_instructions import whole_instructions
 from pipeloom.plain import from_plain, to_plain
+from pipeloom.program.problem_spans import shared_out
 from pipeloom.program.program import Program
 
 CLOSED = 1.0005
@@ -115,13 +118,14 @@ def derive(
     target = target if isinstance(target, Target) else target_for(target)
     if orders is not None:
         check_int("derive", "orders", orders, 1)
+    loop = whole_instructions(loop, target)
     check_room(loop, target, waves)
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
         return None
     kept = Store.usual() if store is None else store
     k_tiles = loop.fixed_tiles if k_tiles is None else k_tiles
-    like = loop.unplaced() if like is None else like
+    like = loop.unplaced() if like is None and not shared_out(loop.meaning.span) else like
     key = derived_key(loop, target, waves, k_tiles, short_ends)
     found = kept.load(key, lambda entry: _judged_again(entry, lowered))
     if found is not None:
@@ -347,7 +351,7 @@ class _Search:
             program = woven(self.lowered, pattern, self.k_tiles, times)
         except OrderError:
             return None
-        cycles = steady_cycles(program)
+        cycles = steady_cycles(program, workgroups=beside(program, self.lowered.ops))
         if cycles <= self.close * self.best:
             self.made[pattern] = program
         return cycles
@@ -361,12 +365,16 @@ class _Search:
             self.store.write(self.key, {"tried": self.log})
 
     def _fastest_written(self) -> list[Pattern]:
-        """Of loops that make operands, the one whose instructions are the fastest."""
+        """Of loops that their instructions decide, the one whose are the fastest."""
         best, least = [], inf
         near = [p for p in self.found if (self.tried[p] or inf) <= NEARLY * self.best]
+        if shared_out(self.lowered.meaning.span):  # of those that take as much LDS, the first one
+            near = [*{(p.barriers, p.deep, p.beside): p for p in reversed(near)}.values()][::-1]
         for pattern in near[:MOST_WRITTEN]:
+            if least < self.bound + 1:
+                break
             program = self.made.get(pattern) or woven(self.lowered, pattern, self.k_tiles)
-            if not makes_operands(program):
+            if not decided_written(program):
                 return []
             cycles = written_cycles(program, self.lowered.ops)
             if cycles is not None and cycles < least:
@@ -392,7 +400,7 @@ class _Search:
             )
         # What an earlier search has kept decides which order is taken, not what is said of it.
         cycles = self.tried[pattern] or self.best
-        if pattern in self.known or makes_operands(programs[pattern]):
+        if pattern in self.known or decided_written(programs[pattern]):
             cycles = loop_cycles(programs[pattern], self.lowered.ops)
         count = len(self.tried)
         return _proved(self.lowered, programs[pattern], pattern, cycles, count, ended)
@@ -421,7 +429,8 @@ def _proved(
     lowered: Lowered, program: Program, pattern: Pattern, cycles: float, tried: int, ended: Ended
 ) -> Derived:
     least = least_of(lowered)
-    known = described(lowered, program, cycles, least, pattern, tried, ended)
+    several = beside(program, lowered.ops)
+    known = described(lowered, program, cycles, least, pattern, tried, ended, several)
     # Masks in a loop of their own, as ``pipeline`` gives it: the proof is one of masks in every
     # iteration first, so it is one of both.
     verdict = verify(peel(known), ops=lowered.ops)

@@ -17,17 +17,17 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from pipeloom import drive
 from pipeloom.checks import check_int
 from pipeloom.declare.gemm_problem import PLAIN, Finish, stored_dims
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import packed, product, slices_sum
 from pipeloom.drive.deriving import derive
 from pipeloom.drive.loops import BlockSpec, stored_type
-from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.judge.verify import verify
-from pipeloom.machine.chips import element_type, target_for
+from pipeloom.machine.chips import ANY_CHIP, element_type, target_for
 from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.dtypes import BF16, F32, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES, Target
@@ -76,7 +76,7 @@ class GemmSpec(BlockSpec):
     that are aligned.
     """
 
-    arch: str = "gfx950"
+    arch: str = ANY_CHIP
     dtype: str = "bf16"
     dtype_b: str | None = None
     out: str | None = None
@@ -302,7 +302,9 @@ def gemm_kernel(spec: GemmSpec, *, timed: bool = False) -> Gemm:
     before = packings(spec) if spec.packs else {}
     then = None
     if not whole:
-        rest = pipeline(spec.rest(), spec.target, {"m": SUM_WAVES}, k_tiles=spec.splits)
+        rest = drive.pipeline.pipeline(
+            spec.rest(), spec.target, {"m": SUM_WAVES}, k_tiles=spec.splits
+        )
         placing = Placing(batched=True, unless=_unless_zero(spec))
         then = emit_program(rest, name=f"{name}_sum", placing=placing)
     return Gemm(spec, program, kernel, before, then)
@@ -342,7 +344,7 @@ def packings(spec: GemmSpec) -> dict[str, Packing]:
         # Rows of zeros come in as many as the elements that a load takes along K.
         tile = (32, 64) if along else (LOAD_BYTES // unit, 2048 * unit // LOAD_BYTES)
         loop = packed(PACK_TYPES[unit], *tile, along=along)
-        program = pipeline(loop, spec.target, {"r" if along else "c": PACK_WAVES})
+        program = drive.pipeline.pipeline(loop, spec.target, {"r" if along else "c": PACK_WAVES})
         name = f"gemm_pack_{'columns' if along else 'rows'}_{8 * unit}"
         kernel = emit_program(program, name=name, placing=Placing(ragged=True, batched=True))
         made[along] = Packing(kernel, along, bits)

@@ -45,9 +45,12 @@ def check_stored_once(
     if not scattered and not per_block(meaning.nodes):
         return {}
     found = stored_times(meaning, arrays, sizes)
+    found = {name: times for name, times in found.items() if not meaning[name].adds}
     for node in meaning.outputs:
+        if node.adds:
+            continue
         if found[node.name].max(initial=0) > 1:
-            row = int(np.argwhere(found[node.name] > 1)[0][0])
+            row = int(np.argwhere(found[node.name] > 1)[0][len(node.batch)])
             source = node.at.entries[0].array if node.at and node.at.entries else node.name
             raise LaunchError(
                 f"{source} names row {row} of {node.name} more than once",

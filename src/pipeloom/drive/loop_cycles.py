@@ -14,28 +14,51 @@ from pipeloom import machine_code
 from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
 from pipeloom.judge.simulate.issued import total_cycles
 from pipeloom.judge.verify import verify
+from pipeloom.order.peel import peel
+from pipeloom.program.problem_spans import shared_out
 from pipeloom.program.program import Program
 from pipeloom.program.vocabulary import PRODUCTS, Vocabulary
-from pipeloom.write import EmitError, emit_program
+from pipeloom.write import EmitError, emit_program, occupied
 
 TRIPS = 6
 """Of the loop, simulated for one program of the search."""
 MORE = 16
 """Trips more that are tried where a kernel does not take so many."""
+WAVES_BESIDE = 16
+"""Waves of a compute unit that are simulated at most: with as many, nobody waits for more."""
 USUAL = 64
 """Iterations of a usual kernel."""
 
 
-def steady_cycles(program: Program, trips: int = TRIPS) -> float:
-    """Simulated cycles per iteration of the meaning, in the steady loop."""
+def steady_cycles(program: Program, trips: int = TRIPS, workgroups: int = 1) -> float:
+    """Simulated cycles per iteration of the meaning, in the steady loop; of one of so many
+    workgroups that share a compute unit."""
     least, step = program.iterations.at(program.min_trips), program.step
-    return settled_cycles(program, least + step * trips) / step
+    return settled_cycles(program, least + step * trips, workgroups) / step / workgroups
+
+
+def beside(program: Program, ops: Vocabulary) -> int:
+    """How many workgroups of a loop share a compute unit: as many as there is room for, where the
+    launch gives it as many as it likes."""
+    if not shared_out(program.meaning.span):
+        return 1
+    most = -(-WAVES_BESIDE // program.waves)
+    try:
+        return min(occupied(program, ops=ops).workgroups, most)
+    except EmitError:
+        return 1
 
 
 def loop_cycles(program: Program, ops: Vocabulary) -> float:
     """The same; of a loop that makes operands, of the instructions that are written."""
-    written = written_cycles(program, ops) if makes_operands(program) else None
-    return steady_cycles(program) if written is None else written
+    written = written_cycles(program, ops) if decided_written(program) else None
+    return steady_cycles(program, workgroups=beside(program, ops)) if written is None else written
+
+
+def decided_written(program: Program) -> bool:
+    """Whether the instructions that are written say how fast a loop is, and its steps do not: those
+    of operands made between products, and of addresses where loads are what takes long."""
+    return shared_out(program.meaning.span) or makes_operands(program)
 
 
 def makes_operands(program: Program) -> bool:
@@ -52,16 +75,20 @@ def makes_operands(program: Program) -> bool:
 
 
 def written_cycles(program: Program, ops: Vocabulary, trips: int = TRIPS) -> float | None:
-    """Simulated cycles per iteration of the kernel's steady loop; None if nobody can write it."""
+    """Simulated cycles per iteration of the kernel's steady loop, where it has two of the one
+    without masks; None if nobody can write it."""
     try:
-        kernel = emit_program(program, judge=verify, ops=ops)
+        kernel = emit_program(peel(program), judge=verify, ops=ops)
     except EmitError:
         return None
     least, step = program.iterations.at(program.min_trips), program.step
+    workgroups = beside(program, ops)
     for count in range(trips, trips + MORE):
         with suppress(EmitError):  # a size that it does not take: groups go over iterations
-            trace = machine_code.simulate_emitted(kernel, program.target, least + step * count)
-            return trace.steady_cycles_per_iteration / step
+            trace = machine_code.simulate_emitted(
+                kernel, program.target, least + step * count, workgroups=workgroups
+            )
+            return trace.steady_cycles_per_iteration / step / workgroups
     return None
 
 

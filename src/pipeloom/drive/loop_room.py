@@ -1,13 +1,15 @@
-"""What no order fits is refused before anything is lowered."""
+"""How many waves a loop has room for; what no order fits is refused before it is lowered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import prod
 
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.machine.target import Target
+from pipeloom.order.matrix_choice import divided
 from pipeloom.program.nodes import NodeKind
 
 
@@ -46,3 +48,13 @@ def check_room(loop: Loop, target: Target, waves: object) -> None:
                 hint="declare a smaller tile",
                 field=name,
             )
+
+
+def usual_waves(loop: Loop, target: Target, waves: int) -> int:
+    """How many waves compute a loop where nobody says: as many of ``waves`` as can share it."""
+    while waves > 1:
+        with suppress(ConfigError):
+            divided(loop.meaning, target, waves, None)
+            break
+        waves //= 2
+    return waves

@@ -15,29 +15,22 @@ your own (``my.py:name``) says what it is in Python, and takes a chip and a numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pipeloom import declare, drive, order
 from pipeloom.checks import check_int, nearest
-from pipeloom.declare.kernels import attention
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.products import gemm, gemm_bias, gemm_gate, gemm_scaled
-from pipeloom.declare.rows import rms_norm, softmax
-from pipeloom.drive.certifying import Progress
-from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError
-from pipeloom.machine.chips import element_type, target_for
+from pipeloom.machine.chips import ANY_CHIP, element_type, target_for
 from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
-from pipeloom.order.in_order import in_order
-from pipeloom.order.matrix_choice import divided
-from pipeloom.order.node_tasks import lower
-from pipeloom.order.problem_builder import LoopProblem
-from pipeloom.order.strategy import Exact, Strategy
-from pipeloom.order.task_problem import loop_problem
 from pipeloom.program import Program
+
+if TYPE_CHECKING:
+    from pipeloom.drive.certifying import Progress
+    from pipeloom.order.strategy import Strategy
 
 WAVES = 4
 SHORT = "short"
@@ -49,17 +42,6 @@ GRIDS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 ROW_BYTES = 128
 ROWS = 512
 """Of A and B together: LDS should hold two tiles of so many rows of ``ROW_BYTES`` of K."""
-
-
-def usual_waves(loop: Loop, target: Target) -> int:
-    """How many waves compute a loop where nobody says: as many of four as can share it."""
-    waves = WAVES
-    while waves > 1:
-        with suppress(ConfigError):
-            divided(loop.meaning, target, waves, None)
-            break
-        waves //= 2
-    return waves
 
 
 @dataclass(frozen=True)
@@ -78,7 +60,7 @@ class LoopSource:
         keep_interrupted: bool = True,
     ) -> Program:
         """Pipelined, synchronised, proved."""
-        return pipeline(
+        return drive.pipeline.pipeline(
             self.loop,
             self.target,
             self.waves,
@@ -86,20 +68,6 @@ class LoopSource:
             progress=progress,
             **self.options,
         )
-
-    def problem(self) -> LoopProblem:
-        """What its order must respect."""
-        loop, known = self.loop, self.options
-        lowered = lower(
-            loop.meaning,
-            self.target,
-            loop.ops,
-            loop.staged,
-            self.waves,
-            quadrants=known.get("quadrants"),
-        )
-        limits = {name: known.get(name) for name in ("depth", "stages", "global_latency")}
-        return loop_problem(lowered, **limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +95,7 @@ class GemmTileSpec:
 
     kernel: str = "four_wave"
     waves: int | None = None
-    arch: str = "gfx950"
+    arch: str = ANY_CHIP
     dtype: str = "bf16"
     out: str | None = None
     geometry: BlockSpec = BlockSpec()
@@ -153,7 +121,9 @@ class GemmTileSpec:
         loop = self.declare((block.BM, block.BN, block.depth_for(element, target)), element, out)
         names = ("quadrants", "depth", "stages", "global_latency", "k_tiles")
         given = {name: getattr(self, name) for name in names}
-        strategy: Strategy | None = None if self.work_limit is None else Exact(self.work_limit)
+        strategy: Strategy | None = None
+        if self.work_limit is not None:
+            strategy = order.strategy.Exact(self.work_limit)
         return LoopSource(
             loop,
             target,
@@ -163,7 +133,7 @@ class GemmTileSpec:
 
     def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
         """One K tile of ``tile``, which is m, n, k."""
-        return gemm(*tile, element, out, name="gemm_tile")
+        return declare.kernels.gemm(*tile, element, out, name="gemm_tile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +148,9 @@ class GemmBiasSpec(GemmTileSpec):
 
     def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
         """One K tile, and what happens to the sums."""
-        return gemm_bias(*tile, element, out, activation=self.activation, bias=self.bias)
+        return declare.kernels.gemm_bias(
+            *tile, element, out, activation=self.activation, bias=self.bias
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +162,7 @@ class GemmGateSpec(GemmTileSpec):
 
     def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
         """One K tile of both products."""
-        return gemm_gate(*tile, element, out, activation=self.activation)
+        return declare.kernels.gemm_gate(*tile, element, out, activation=self.activation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +175,7 @@ class GemmScaledSpec(GemmTileSpec):
 
     def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
         """One K tile, and the scales of its sums."""
-        return gemm_scaled(*tile, element, out, scales=self.scales)
+        return declare.kernels.gemm_scaled(*tile, element, out, scales=self.scales)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +191,7 @@ class AttentionSpec:
     dv: int | None = None
     causal: bool = field(default=False, metadata={SHORT: ""})
     lse: bool = True
-    arch: str = "gfx950"
+    arch: str = ANY_CHIP
     dtype: str = "bf16"
     waves: int | None = None
     rows: int = 32
@@ -233,7 +205,7 @@ class AttentionSpec:
         keys = (64 if whole else 32) if self.keys is None else self.keys
         for name, value in (("d", self.d), ("rows", self.rows), ("keys", keys), ("waves", waves)):
             check_int("attention", name, value, 1)
-        loop = attention(
+        loop = declare.kernels.attention(
             waves * self.rows,
             keys,
             self.d,
@@ -242,14 +214,14 @@ class AttentionSpec:
             causal=self.causal,
             lse=self.lse,
         )
-        return LoopSource(loop, target, {"q": waves}, {"otherwise": in_order})
+        return LoopSource(loop, target, {"q": waves}, {"otherwise": order.in_order.in_order})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftmaxSpec:
     """Softmax of rows of at most ``columns``, ``rows`` of them at a time: a wave has whole rows."""
 
-    arch: str = "gfx950"
+    arch: str = ANY_CHIP
     dtype: str = "bf16"
     out: str | None = None
     columns: int = 4096
@@ -263,7 +235,7 @@ class SoftmaxSpec:
 
     def declare(self) -> Loop:
         """``rows`` rows."""
-        return softmax(self.columns, self.rows, self.dtype, self.out or self.dtype)
+        return declare.kernels.softmax(self.columns, self.rows, self.dtype, self.out or self.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +247,9 @@ class RmsNormSpec(SoftmaxSpec):
     def declare(self) -> Loop:
         """``rows`` rows."""
         out = self.out or self.dtype
-        return rms_norm(self.columns, self.rows, self.dtype, out, epsilon=self.epsilon)
+        return declare.kernels.rms_norm(
+            self.columns, self.rows, self.dtype, out, epsilon=self.epsilon
+        )
 
 
 LOOPS: Mapping[str, type[GemmTileSpec | AttentionSpec | SoftmaxSpec]] = MappingProxyType(

@@ -27,6 +27,7 @@ from pipeloom.order.arrange import arrange
 from pipeloom.order.peel import peel
 from pipeloom.order.roles import Role
 from pipeloom.order.strategy import Strategy
+from pipeloom.order.whole_instructions import whole_instructions
 from pipeloom.program.program import Program
 from pipeloom.program.vocabulary import Vocabulary
 from pipeloom.sync import synchronize
@@ -78,6 +79,7 @@ def pipeline(
     """
     check_loop("pipeline", loop)
     target = target if isinstance(target, Target) else target_for(target)
+    loop = whole_instructions(loop, target)
     check_types(loop, target)
     check_room(loop, target, waves)
     k_tiles = loop.fixed_tiles if k_tiles is None else k_tiles
@@ -99,7 +101,9 @@ def pipeline(
         except OrderError as error:  # a strategy may have an order that fits
             why = error.message
         if derived is not None:
-            return peeled(derived.program, loop.ops)
+            program = peeled(derived.program, loop.ops)
+            check_writable(program, loop)
+            return program
         why = why or unwoven(loop, target, waves)
         strategy, notes = otherwise, (f"not woven from single instructions: {why}",)
     arranged = arrange(

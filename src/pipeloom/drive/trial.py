@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from pipeloom.checks import nearest, plain_int
 from pipeloom.drive.array_places import UNTOUCHED, ArrayPlace
+from pipeloom.drive.filled_rows import filled, filled_sizes, gaps
 from pipeloom.drive.index_trials import check_stored_once, made_up_indices, overwritten
 from pipeloom.drive.runners import InEmulator, Launched, Runner
 from pipeloom.judge.emulate import (
@@ -169,24 +170,32 @@ def run_program(
     meaning = launch.meaning
     sizes = meaning.all_sizes(whole_sizes(sizes))
     check_sizes(meaning, sizes)
+    asked, sizes = sizes, filled_sizes(launch, sizes)
     given = scalar_values(meaning, scalars or {})
     inputs = (*meaning.inputs, *meaning.index_arrays)
     nodes = (*inputs, *meaning.outputs)
-    extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
+    extra = {node.name: SPARE for node in meaning.outputs} | gaps(launch, sizes)
+    extra |= dict(spare or {})
     places = {n.name: ArrayPlace.of(n, sizes, extra, (order or {}).get(n.name)) for n in nodes}
     pitches = {n.name: places[n.name].pitch for n in nodes}
     strides = {stride_name(n.name, d): places[n.name].stride(d) for n in nodes for d in n.outer}
     launch.check(sizes, pitches, strides)
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     values = {
-        node.name: made_up(node, sizes, seed + 1_000_003 * at, data)
+        node.name: made_up(node, asked, seed + 1_000_003 * at, data)
         for at, node in enumerate(meaning.inputs)
     }
-    values |= made_up_indices(meaning, sizes)
-    values |= _given(meaning, sizes, _mapping("arrays", arrays))
+    values |= made_up_indices(meaning, asked)
+    values |= _given(meaning, asked, _mapping("arrays", arrays))
+    added = [node for node in meaning.outputs if node.adds]
+    for node in added:
+        values.setdefault(node.name, made_up(node, asked, seed + 7, data))
+    values |= {n.name: filled(values[n.name], n, sizes) for n in (*meaning.inputs, *added)}
     kept = check_stored_once(meaning, values, sizes)
     buffers = {n.name: places[n.name].encoded(values[n.name]) for n in inputs}
     buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
+    for node in added:
+        places[node.name].shown(buffers[node.name])[...] = values[node.name]
     grid = launch.grid(sizes)
     times = {} if emitted.timing is None else emitted.timing.values(grid)
     shown = {name: places[name].shown(array) for name, array in buffers.items()}
@@ -206,8 +215,7 @@ def run_program(
         bounds = allowed(meaning, values, given, ops, sizes)
     compared, found = dict[str, BoundsCheck](), dict[str, Array]()
     for node in meaning.outputs:
-        row = sizes[node.type.dims[-1]]
-        stored = buffers[node.name]
+        stored, row = buffers[node.name], -(-places[node.name].row // node.type.dtype.covers)
         got = found[node.name] = places[node.name].decoded(stored)
         if node.name in kept:
             spoilt += overwritten(places[node.name].shown(stored), kept[node.name])
@@ -217,7 +225,7 @@ def run_program(
         spoilt += int((left != UNTOUCHED).sum())
     seen, count = launched.findings, launched.executed
     wanted = argument_dims(meaning)
-    sizes = {dim: size for dim, size in sizes.items() if dim in wanted}
+    sizes = {dim: size for dim, size in asked.items() if dim in wanted}
     return Trial(
         sizes,
         seed,
@@ -264,6 +272,7 @@ def _given(
 ) -> dict[str, Array]:
     """Inputs that are not made up, as their types hold them."""
     known = {n.name: n for n in (*meaning.inputs, *meaning.index_arrays)}
+    known |= {n.name: n for n in meaning.outputs if n.adds}
     found = {}
     for name, array in arrays.items():
         if name not in known:

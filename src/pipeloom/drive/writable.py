@@ -7,12 +7,15 @@ alone, since they may be meant for the simulator; doubles are refused by ``check
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import CDNA, PROCESSORS
-from pipeloom.machine.dtypes import BF8, BF8_FNUZ, DTYPES, F32, FP4, FP8, FP8_FNUZ, I4, U4
+from pipeloom.machine.dtypes import BF8, BF8_FNUZ, DTYPES, F32, FP4, FP8, FP8_FNUZ, I4, U4, DType
 from pipeloom.machine.target import Target
-from pipeloom.program import NodeKind, Program
+from pipeloom.program import VOCABULARY, NodeKind, Program
+from pipeloom.program.meaning import Meaning
 from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write import EmitError
 from pipeloom.write.lower.global_arrays import arrays_of
@@ -40,6 +43,7 @@ def check_types(loop: Loop, target: Target) -> None:
                     hint=f"its 8-bit floats are {', '.join(own) or 'none'}",
                     field=name,
                 )
+    _check_blocks(meaning)
     for node in (*meaning.inputs, *meaning.outputs):
         streamed = node.kind is NodeKind.STREAM and node.type.dims[-1:] == (meaning.over,)
         if node.type.dtype in (I4, U4, FP4) and not streamed:
@@ -56,13 +60,47 @@ def check_types(loop: Loop, target: Target) -> None:
                 hint=f"declare {node.name!r} as f32, or as a smaller type",
                 field=node.name,
             )
+    for node in meaning.nodes:
+        for name in (node.name, *node.uses):
+            plain = node.kind is NodeKind.OP and node.op not in PRODUCTS
+            if plain and meaning[name].type.dtype == FP4:
+                raise ConfigError(
+                    f"{meaning.name}: {name!r} is {FP4}, and only products take its elements",
+                    hint="multiply it as it is, or let weights that are converted be i4",
+                    field=name,
+                )
+
+
+def _check_blocks(meaning: Meaning) -> None:
+    """Refuse what no lane has of numbers for each block: a reduction of them, and parts of one."""
+    for node in meaning.nodes:
+        dtype, op = node.type.dtype, VOCABULARY.get(node.op)
+        if dtype.covers > 1 and op is not None and op.reduce is not None:
+            raise ConfigError(
+                f"{meaning.name}: {node.name!r} is {op.name} of {node.uses[0]!r}, which has one "
+                "number for each block",
+                hint="reduce what the blocks are of, or store their numbers and reduce them in a "
+                "second kernel",
+                field=node.name,
+            )
+        if node.kind is NodeKind.OUTPUT and dtype.covers & (dtype.covers - 1):
+            raise ConfigError(
+                f"{meaning.name}: {node.name!r} has one number for each {dtype.covers} elements",
+                hint="blocks of 16, 32, 64, ... elements have numbers that can be stored",
+                field=node.name,
+            )
+
+
+def _own(dtype: DType) -> bool:
+    """Whether it is a type of a user's own; of those for blocks, that of one element."""
+    return dtype not in DTYPES and replace(dtype, name=dtype.code, covers=1) not in DTYPES
 
 
 def check_writable(program: Program, loop: Loop) -> None:
     """Raise what ``emit`` would say of a step that it cannot write, where types are no matter."""
     target, meaning = program.target, program.meaning
     if (
-        any(node.type.dtype not in DTYPES for node in meaning.nodes)
+        any(_own(node.type.dtype) for node in meaning.nodes)
         or target.isa != CDNA
         or target.encoded_as not in PROCESSORS
     ):

@@ -1,4 +1,4 @@
-"""Which machine an architecture name means."""
+"""Which machine an architecture name means, and which is meant by none."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
 
@@ -336,6 +337,7 @@ def is_transcendental(name: str) -> bool:
     return found is not None and found.transcendental
 
 
+@lru_cache(maxsize=4096)
 def traits_of(name: str) -> Traits | None:
     """What rules ask about a mnemonic, with or without the suffix for its encoding."""
     plain = next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name)

@@ -39,15 +39,24 @@ class Resources:
         return max(-(-total // granule) * granule, self.asked, granule)
 
     @property
-    def waves_per_simd(self) -> int:
-        """How many waves a SIMD holds, of whole workgroups, by registers, LDS and its own limit."""
+    def workgroups(self) -> int:
+        """How many workgroups a compute unit holds, by registers, LDS and a SIMD's own limit."""
         target = self.target
-        per_group = -(-self.waves // target.simds.value)
+        simds = target.simds.value
         most = min(target.vgprs_per_simd_lane.value // self.registers, target.waves_per_simd.value)
-        groups = most // per_group
+        small = self.waves < simds  # several share what a larger one has for itself
+        groups = most * simds // self.waves if small else most // -(-self.waves // simds)
         if self.lds_bytes:
             groups = min(groups, target.lds_bytes // self.lds_bytes)
-        return max(groups, 1) * per_group
+        return max(groups, 1)
+
+    @property
+    def waves_per_simd(self) -> int:
+        """How many waves a SIMD holds, of whole workgroups."""
+        simds = self.target.simds.value
+        if self.waves < simds:
+            return -(-self.workgroups * self.waves // simds)
+        return self.workgroups * -(-self.waves // simds)
 
     def __str__(self) -> str:
         return (

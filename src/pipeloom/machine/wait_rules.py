@@ -60,6 +60,8 @@ class Danger(IntEnum):
 class Use(Enum):
     """A way of touching registers. Those without a register are whole instructions."""
 
+    __hash__ = object.__hash__  # that of Enum hashes a name, in Python
+
     MATRIX = auto()
     """Any matrix instruction."""
     DGEMM = auto()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Kind, Trace, WaveOp, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.instruction import Track
-from pipeloom.judge.simulate.issued import ITERATIONS
+from pipeloom.judge.simulate.issued import ITERATIONS, beside
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.target import Target
 from pipeloom.machine_code.executed_lines import Executed, WavePath, walk_wave
@@ -29,12 +30,13 @@ def simulate_emitted(
     k_tiles: int | None = None,
     *,
     arguments: Mapping[int, int] | None = None,
+    workgroups: int = 1,
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Trace:
-    """Simulate the emitted instructions themselves: one workgroup on one compute unit.
+    """Simulate the emitted instructions themselves: a workgroup on one compute unit, or several.
 
-    It computes one whole tile of its outputs, unless ``arguments`` say otherwise.
+    Each computes one whole tile of its outputs, unless ``arguments`` say otherwise.
 
     Args:
         emitted: What ``emit`` returned.
@@ -42,13 +44,18 @@ def simulate_emitted(
         k_tiles: How many iterations to run; without it the first number from 32 on that the kernel
             can run.
         arguments: The kernel's, as 32-bit words by byte offset.
+        workgroups: How many share the compute unit, as many at most as it has room for. A trip of
+            the loop is then one of each of them.
         jitter: Stretches each global access's latency by a random share of up to this much.
         seed: What the random latencies are drawn from.
     """
     chosen = emitted.resources.target if machine is None else machine
     count = _usual_iterations(emitted) if k_tiles is None else k_tiles
+    most = emitted.resources.workgroups
+    check_int("simulation", "workgroups", workgroups, 1, most)
     programs, trips = emitted_programs(emitted, chosen, count, arguments=arguments)
-    return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
+    every = beside(programs, workgroups, chosen)
+    return simulate_programs(every, chosen, trips, jitter=jitter, seed=seed)
 
 
 def loop_cycles(emitted: EmittedKernel, machine: Target) -> float:

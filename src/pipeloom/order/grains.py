@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.machine.cdna import WAVE_LANES
-from pipeloom.machine.target import LOAD_BYTES
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
 from pipeloom.order.spread import RUN, per_lane, run_depth
 from pipeloom.order.tasks import Place
 
@@ -54,8 +54,11 @@ def worked_box(place: Place) -> tuple[int, ...]:
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
     deep = max(numbers["depth"], run_depth(place.layout), numbers.get("group", 0))
-    deep = min(deep, place.type.shape[-1])
-    return (deep,) if "only" in numbers else (numbers["side"], deep)
+    if "only" in numbers:
+        return (min(deep, place.type.shape[-1]),)
+    axis = numbers.get("axis", 1)
+    deep = min(deep, place.type.shape[axis])
+    return (deep, numbers["side"]) if axis == 0 else (numbers["side"], deep)
 
 
 def read_depth(place: Place) -> int:
@@ -63,9 +66,11 @@ def read_depth(place: Place) -> int:
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
     if "run" in numbers:
-        return worked_box(place)[-1]
+        return worked_box(place)[numbers.get("axis", -1)]
     deep = LOAD_BYTES * 8 * WAVE_LANES // (numbers["side"] * place.type.dtype.bits)
-    if "permuted" in numbers and place.registers == per_lane(place.layout, place.type.shape):
+    narrow = place.type.dtype.bits < 8 * REGISTER_BYTES
+    singly = narrow and place.registers == per_lane(place.layout, place.type.shape)
+    if "permuted" in numbers and singly:
         deep = numbers["depth"]  # read element by element
     return min(deep, place.type.shape[numbers.get("axis", 1)])
 

@@ -81,7 +81,7 @@ def _consumed(
     turns: list[tuple[str, str]],
 ) -> str | None:
     """An operand that ``node`` may overwrite, element by element: nobody needs it afterwards."""
-    if ops[node.op].reduce is not None or node.when is not None:
+    if ops[node.op].reduce is not None or node.when is not None or node.within is not None:
         return None
     for name in node.uses:
         home = found.get(name)
@@ -114,7 +114,7 @@ def _chain(meaning: Meaning, carry: Node, ops: Vocabulary) -> list[str]:
         if node.kind is not NodeKind.OP or node.region is not Region.LOOP:
             return None
         first = [n for n in (node.init, node.otherwise) if n is not None]
-        if not first and ops[node.op].reduce is None:
+        if not first and ops[node.op].reduce is None and node.within is None:
             first = list(node.uses)
         for before in first:
             if before in node.uses and before == node.init:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import prod
+from math import lcm, prod
 
 from pipeloom.order.grains import (
     Grain,
@@ -320,6 +320,8 @@ class _Cutter:
                         for n, s in zip(least, place.type.shape, strict=True)
                     )
                 steps |= dict(zip(place.type.dims, least, strict=True))
+        if node.within is not None:
+            steps[node.within.dim] = lcm(steps[node.within.dim], node.within.size)
         corners = list(_corners([whole[d] for d in dims], [steps[d] for d in dims]))
         if len(corners) == 1:
             at = dict.fromkeys(dims, 0)

@@ -244,12 +244,8 @@ class _Interleaver(Weaver):
         if one.unit in (Unit.LDS_READ, Unit.LOAD) and link.waits and is_vector(two):
             return gap + self._ahead(one)
         if is_vector(one):
-            return (
-                gap
-                + self._span(link.first)
-                - 1
-                + (1 if self.machine.matrix(two) or (is_slow(one) and link.waits) else 0)
-            )
+            later = self.machine.matrix(two) > 0 or (is_slow(one) and link.waits)
+            return gap + self._span(link.first) - 1 + later
         if self.machine.matrix(one) and link.waits and is_vector(two):
             return gap + 1 + ceil(self.machine.matrix(one) / self.pitch)
         return gap
@@ -417,7 +413,9 @@ class _Interleaver(Weaver):
                 region = [m for m, leader in enumerate(self.leader) if leader == first]
                 own[n] = own[first] + region.index(n) / TICKS
             else:
-                own[n] = gap * self.pitch + min(ends[gap % self.count], self.pitch - 1)
+                end, issue = ends[gap % self.count], self.machine.issue
+                late = max(0.0, end - self.pitch + 1)  # what has no room keeps its order
+                own[n] = gap * self.pitch + end - late + min(late / issue, TICKS - 1) / TICKS
                 ends[gap % self.count] += self.machine.issued(task)
         return own, ends
 

@@ -22,10 +22,14 @@ from dataclasses import dataclass, field
 from math import prod
 
 from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
+from pipeloom.order.block_reach import check_reach, check_scale
+from pipeloom.order.lane_grid import grid_layouts
 from pipeloom.order.matrix_choice import Product, lane_bytes
 from pipeloom.order.shares import Shares
 from pipeloom.order.spread import (
+    RUN,
     UNIFORM,
     accumulator,
     grouped,
@@ -34,6 +38,7 @@ from pipeloom.order.spread import (
     project,
     run_of,
     scales,
+    ungrouped,
 )
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
@@ -85,7 +90,17 @@ def choose_layouts(
     ``short`` names the products whose operands lie in short runs.
     """
     chooser = _Chooser(meaning, shares, products, short)
-    chooser.settle()
+    try:
+        chooser.settle()
+    except ConfigError:
+        grid = None if products else grid_layouts(meaning, shares)
+        if grid is None:
+            raise
+        return Layouts(grid, {})
+    if not products and not chooser.is_even():
+        grid = grid_layouts(meaning, shares)
+        if grid is not None:
+            return Layouts(grid, {})
     return Layouts(chooser.known, chooser.operands())
 
 
@@ -126,6 +141,18 @@ class _Chooser:
         for node in self.meaning.nodes:
             if node.kind is NodeKind.OP and node.name not in self.products:
                 self._check(node)
+
+    def is_even(self) -> bool:
+        """Whether lanes share all that is dealt to them row-major evenly."""
+        for name, layout in self.known.items():
+            if layout.kind == "lanes":
+                numbers = dict(layout.numbers)
+                dealt = prod(self.shares.shape(self.meaning[name].type.dims))
+                dealt *= numbers.get("spread", 1)
+                once = WAVE_LANES * numbers["vector"]
+                if dealt % once and once % dealt:
+                    return False
+        return True
 
     def operands(self) -> dict[tuple[str, str], Layout]:
         found: dict[tuple[str, str], Layout] = {}
@@ -182,14 +209,9 @@ class _Chooser:
 
     def _operand_for(self, product: Product, name: str) -> Layout:
         item = self.meaning[name].type
-        if item.dims[-1] != product.depth:
-            raise ConfigError(
-                f"{self.meaning.name}.{product.node}: operand {name!r} ({item}) is computed, and "
-                f"its last dimension is not {product.depth!r}, along which the product sums",
-                hint=f"declare what it is computed of with {product.depth!r} last",
-                field=product.node,
-            )
-        run = run_of(product.op, item.sizes[product.depth], item.dtype)
+        others = set(self.meaning[product.node].uses[:2]) - {name}
+        beside_result = any(map(self._is_computed, others))  # which has K in runs of its own
+        run = RUN if beside_result else run_of(product.op, item.sizes[product.depth], item.dtype)
         return operand(product.op, item.dims, product.depth, run=run)
 
     def _check_worked(self, product: Product, name: str) -> None:
@@ -287,9 +309,10 @@ class _Chooser:
         dims = self._dims(node)
         for name in (*node.uses, node.name):
             item = self.meaning[name]
-            whole = name in self.known and "group" not in dict(self.known[name].numbers)
-            if whole and set(item.type.dims) == set(dims):
-                return self._as_dims(self.known[name], item.type.dims, dims)
+            grouped_ = name in self.known and "group" in dict(self.known[name].numbers)
+            alike = node.type.dtype.covers > 1 and node.within is None
+            if name in self.known and (alike or not grouped_) and set(item.type.dims) == set(dims):
+                return self._as_dims(ungrouped(self.known[name]), item.type.dims, dims)
         if len(dims) != 2:
             return None
         for name in (*node.uses, node.name):
@@ -318,6 +341,9 @@ class _Chooser:
         dims = self._dims(node)
         full = self._full(node)
         sizes = dict(zip(dims, self.shares.shape(dims), strict=True))
+        check_scale(self.meaning, node)
+        if node.within is not None:
+            check_reach(self.meaning.name, node, self.known.get(node.uses[0]))
         for name in (*node.uses, node.name):
             item = self.meaning[name]
             if is_number(item) or not item.type.dims:
@@ -328,8 +354,8 @@ class _Chooser:
                 raise ConfigError(
                     f"{self.meaning.name}.{node.name}: {name!r} ({item.type}) does not lie where "
                     f"{node.op} over {', '.join(dims)} needs it",
-                    hint="keep the dimensions of all operands in one order, reduce the last "
-                    "dimension, or make what is inside a reduced one a multiple of "
-                    "64 lanes x 16 bytes",
+                    hint="take smaller tiles, of which a lane has less; keep the dimensions of "
+                    "all operands in one order, reduce the last one, or make what is inside a "
+                    "reduced one a multiple of 64 lanes x 16 bytes",
                     field=node.name,
                 )

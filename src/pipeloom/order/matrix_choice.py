@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import lcm
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
@@ -20,6 +21,7 @@ from pipeloom.machine.matrix_ops import MatrixOp, summed_in
 from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.order.shares import Shares, divide
 from pipeloom.order.spread import codes_together, scales
+from pipeloom.program.block_ops import block_sizes
 from pipeloom.program.costs import cost_of
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
@@ -45,6 +47,19 @@ class Product:
     def side(self) -> int:
         """Rows and columns of one instruction."""
         return self.op.m
+
+
+def wanted_granules(meaning: Meaning, node: Node, target: Target) -> dict[str, int]:
+    """What the tile of each dimension of a product is best a multiple of."""
+    first, second, *scales = (meaning[name].type for name in node.uses)
+    types = first.dtype, second.dtype
+    op = _instruction(meaning, node, types, target, large=False, scaled=bool(scales))
+    shared = set(first.dims) & set(second.dims)
+    return {
+        dim: op.k if dim in shared else granule
+        for kind, granule in ((first, op.m), (second, op.n))
+        for dim in kind.dims
+    }
 
 
 def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = False) -> Product:
@@ -130,12 +145,15 @@ def products(meaning: Meaning, target: Target, *, large: bool = False) -> dict[s
     }
 
 
-def granules(found: dict[str, Product]) -> dict[str, int]:
-    """The lengths that shares of matmul results must be multiples of."""
+def granules(meaning: Meaning, found: dict[str, Product]) -> dict[str, int]:
+    """The lengths that shares must be multiples of: of matmul results whole instructions, and what
+    ops see together."""
     sizes: dict[str, int] = {}
     for item in found.values():
         for dim in (item.rows, item.columns):
             sizes[dim] = max(sizes.get(dim, 1), item.side)
+    for dim, block in block_sizes(meaning.nodes).items():
+        sizes[dim] = lcm(sizes.get(dim, 1), block)
     return sizes
 
 
@@ -202,8 +220,8 @@ def divided(
     if in_vectors(meaning) or crowds:
         try:
             found = products(meaning, target, large=True)
-            return found, divide(meaning, waves, granules(found), quadrants)
+            return found, divide(meaning, waves, granules(meaning, found), quadrants)
         except ConfigError:
             pass
     found = products(meaning, target)
-    return found, divide(meaning, waves, granules(found), quadrants)
+    return found, divide(meaning, waves, granules(meaning, found), quadrants)

@@ -13,11 +13,12 @@ from pipeloom.order.layouts import Layouts
 from pipeloom.order.matrix_choice import Product
 from pipeloom.order.shares import Shares
 from pipeloom.order.spread import UNIFORM, per_lane, shared_lanes
+from pipeloom.program.across_rows import comes_transposed, goes_across
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nan_payloads import short_nans
 from pipeloom.program.nodes import Node
 from pipeloom.program.steps import Issue, Unit
-from pipeloom.program.vocabulary import Reduce, Vocabulary
+from pipeloom.program.vocabulary import InBlocks, Reduce, Vocabulary
 
 WORD_BITS = 8 * REGISTER_BYTES
 EXCHANGE = 3
@@ -47,8 +48,7 @@ class NodeIssues:
     def _joined(self, node: str, operand: str, product: Product) -> int:
         """Registers of an operand that are joined of single elements for a matrix instruction."""
         layout, dtype = self.layouts.operands[node, operand], self.meaning[operand].type.dtype
-        across = "axis" in dict(layout.numbers) and layout.kind == "operand"
-        if not across or f"ds_read_b64_tr_b{dtype.bits}" in self.target.extra_instructions:
+        if not goes_across(layout) or comes_transposed(layout, dtype.bits, self.target):
             return 0
         words = product.op.m * product.op.k * dtype.bits // (WORD_BITS * WAVE_LANES)
         return words * (WORD_BITS // dtype.bits - 1)
@@ -82,6 +82,12 @@ class NodeIssues:
                 steps *= 1 + (len(lowered.instructions) if lowered else 0)
             joined = (Issue(Unit.VECTOR, EXCHANGE * results * across),) if across else ()
             return (Issue(Unit.VECTOR, max(1, steps)), *joined)
+        if known.in_blocks is InBlocks.MAX:
+            steps = per_lane(self.layouts.values[node.uses[0]], shape)
+            results = per_lane(self.layouts.values[node.name], shape)
+            side = dict(self.layouts.values[node.name].numbers)["side"]
+            across = int(log2(WAVE_LANES // side))
+            return Issue(Unit.VECTOR, steps), Issue(Unit.VECTOR, EXCHANGE * results * across)
         lowered = known.lowered(self.target.isa)
         if lowered is None:
             raise ConfigError(

@@ -15,8 +15,8 @@ from functools import cached_property
 from math import prod
 
 from pipeloom.errors import ConfigError, InternalError
-from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target, Traffic
+from pipeloom.order.added_once import check_once
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number, short_runs
 from pipeloom.order.matrix_choice import Product, divided
@@ -33,6 +33,7 @@ from pipeloom.order.spread import (
     two_blocks_at_once,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
+from pipeloom.program.across_rows import comes_transposed
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout, Space
@@ -200,12 +201,11 @@ class _Lowering:
     def _fetch(self, node: Node, layout: Layout) -> None:
         """A wave's part to registers: from LDS if it is staged, else from memory."""
         dims, dtype = node.type.dims, node.type.dtype
-        shape = self.shares.shape(dims)
-        loop = node.kind is NodeKind.STREAM
+        shape, loop = self.shares.shape(dims), node.kind is NodeKind.STREAM
         count, width = memory_accesses(layout, shape, dtype)
         numbers = dict(layout.numbers).keys() if layout.kind == "operand" else set()
-        across, kinds = self._across(dtype), numbers & {"axis", "permuted"}
-        if "axis" in kinds and (kinds == {"axis"} or across < REGISTER_BYTES):
+        across = self._across(node, layout)
+        if "axis" in numbers and ("permuted" not in numbers or across <= REGISTER_BYTES):
             count, width = count * width // across, across
         if node.align < REGISTER_BYTES and dtype.bits < 8 * REGISTER_BYTES:
             count, width = per_lane(layout, shape), max(dtype.bits // 8, 1)
@@ -241,10 +241,11 @@ class _Lowering:
                 issues=(Issue(Unit.LDS_READ if staged else Unit.LOAD, count, bytes=width),),
             )
 
-    def _across(self, dtype: DType) -> int:
-        """Bytes of a lane that one read brings across rows of LDS: transposed, or one element."""
-        transposed = f"ds_read_b64_tr_b{dtype.bits}" in self.target.extra_instructions
-        return 2 * REGISTER_BYTES if transposed else dtype.bits // 8
+    def _across(self, node: Node, layout: Layout) -> int:
+        """Bytes of a lane that one read or load brings across rows: transposed, or one element."""
+        bits, staged = node.type.dtype.bits, node.name in self.staged
+        whole = staged and comes_transposed(layout, bits, self.target)
+        return 2 * REGISTER_BYTES if whole else bits // 8
 
     # --- ops --------------------------------------------------------------------------------------
 
@@ -366,7 +367,10 @@ class _Lowering:
         layout = self.layouts.values[value.name]
         shape, dtype = self.shares.shape(dims), node.type.dtype
         count, width = memory_accesses(layout, shape, dtype)
-        if two_blocks_at_once(layout, shape, dtype):
+        if node.adds:
+            check_once(self.meaning.name, node, layout, shape, self.shares)
+            count, width = per_lane(layout, shape), REGISTER_BYTES
+        elif two_blocks_at_once(layout, shape, dtype):
             count, width = count // 2, width * 2
         for piece in self.shares.pieces(dims):
             boxes = self.shares.boxes(dims, piece)

@@ -24,6 +24,8 @@ class Pattern:
     ``quiet`` how many are kept free of them ahead of a barrier, product by product.
     ``early`` is by how many iterations more operands that vector ops make may be ahead of their
     products: each costs their registers once more.
+    ``beside`` is how many workgroups the times expect on a compute unit: each has the less of the
+    memory, so that its loads need no more copies.
     ``span`` is the part of an iteration that reads take, in percent.
     ``exact`` leaves the times to the modulo solver (``exact_weave``).
     """
@@ -39,6 +41,7 @@ class Pattern:
     room: int = 0
     quiet: tuple[int, ...] = ()
     early: int = 0
+    beside: int = 1
     span: int = WHOLE
     exact: bool = False
     loading: Loading = Loading.IN_TURN

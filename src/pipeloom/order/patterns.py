@@ -30,6 +30,7 @@ from pipeloom.order.unit_times import Machine, UnitTime
 from pipeloom.order.vector_tasks import has_vectors, made_operands
 from pipeloom.order.weave import TICKS, Woven, weave
 from pipeloom.program.nodes import Region
+from pipeloom.program.problem_spans import shared_out
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance, SyncMethod
 from pipeloom.program.resources import Space
@@ -52,6 +53,10 @@ is reached step by step, if the first ones help."""
 ORDERS = tuple(permutations(("depth", "rows", "columns")))
 BARRIERS = (1, 2, 3, 4, 8)
 """Of an iteration: with few, LDS is free late; each costs a lone wave its barrier cycles."""
+LOADED = ((2, 0, 1), (2, 0, 2), (1, 0, 1), (1, 2, 1))
+"""Barriers, tiles with a copy more, and workgroups beside each other, where memory is what takes
+long: little LDS, so that others find room beside it, or much, so that loads do not end at barriers.
+"""
 STRUCTURE = ("groups", "cluster")
 """Choices that every structure makes anew, so that none is varied in them."""
 Choices = Mapping[str, tuple[Any, ...]]
@@ -69,6 +74,8 @@ def choices(lowered: Lowered) -> Choices:
         found |= {"loading": tuple(Loading), "priority": (False, True), "stagger": (False, True)}
     if has_vectors(lowered):
         least, step = _room(machine), machine.issue
+        if shared_out(lowered.meaning.span):
+            found |= {"barriers": (1, 2, 3), "deep": (0, 1, 2), "beside": (1, 2, 3, 4)}
         return found | {
             "room": tuple(range(least, least + 12 * step, step)),
             "lead": (64, 128),
@@ -141,18 +148,23 @@ def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
     made = made_operands(lowered)
     for early, more, count in product((0, 1) if made else (0,), ROOMS, groups):
         apart = count > 1
-        yield Pattern(
-            groups=count,
-            early=early,
-            order=_between_order(lowered, made),
-            barriers=count,
-            stagger=apart,
-            deep=2 * apart,
-            room=_room(machine) + more,
-            lead=64,
-            quiet=(16, 16),
-            priority=not machine.alone,
-        )
+        usual = ((count, 2 * apart, 1),)
+        for barriers, deep, beside in (
+            LOADED if shared_out(lowered.meaning.span) and not apart else usual
+        ):
+            yield Pattern(
+                groups=count,
+                early=early,
+                order=_between_order(lowered, made),
+                barriers=barriers,
+                stagger=apart,
+                deep=deep,
+                beside=beside,
+                room=_room(machine) + more,
+                lead=64,
+                quiet=(16, 16),
+                priority=not machine.alone,
+            )
 
 
 def _between_order(lowered: Lowered, made: set[str]) -> tuple[str, ...]:
@@ -178,9 +190,12 @@ def variations(pattern: Pattern, space: Choices) -> Iterator[Pattern]:
 
 def unit_times(lowered: Lowered, barriers: int = 1) -> tuple[UnitTime, ...]:
     """How long an iteration keeps every unit busy, the longest first; none of as many barriers is
-    faster, whatever its groups."""
+    faster, whatever its groups; of a loop that is shared out, beside other workgroups."""
+    machine = Machine.of(refine(lowered))
+    if shared_out(lowered.meaning.span):
+        return machine.times_beside()
     shared = any(p.space is Space.LDS and p.rotates for p in lowered.places)
-    return Machine.of(refine(lowered)).times(barriers if shared else 0)
+    return machine.times(barriers if shared else 0)
 
 
 def bound_of(lowered: Lowered) -> tuple[int, str]:

@@ -79,9 +79,15 @@ def run_depth(layout: Layout) -> int:
 
 def grouped(layout: Layout, dtype: DType) -> Layout:
     """The same, of a type whose codes cover several elements of K: a lane has each code once."""
-    if dtype.covers == 1 or layout.kind != "operand":
+    whole = layout.kind == "accumulator" and not {"flip", "only"} & dict(layout.numbers).keys()
+    if dtype.covers == 1 or not (whole or layout.kind == "operand"):
         return layout
-    return Layout("operand", (*layout.numbers, ("group", dtype.covers)))
+    return Layout(layout.kind, (*layout.numbers, ("group", dtype.covers)))
+
+
+def ungrouped(layout: Layout) -> Layout:
+    """The same, of a type of which each element has a code of its own."""
+    return Layout(layout.kind, tuple(n for n in layout.numbers if n[0] != "group"))
 
 
 def scales(op: MatrixOp, node: Node, shape: Sequence[int]) -> Layout:
@@ -116,6 +122,11 @@ def lanes(shape: Sequence[int], dtype: DType) -> Layout:
     while vector > 1 and (total % (WAVE_LANES * vector) or shape[-1] % vector):
         vector //= 2
     return Layout("lanes", (("vector", vector),))
+
+
+def lanes_of_grid(layout: Layout) -> int:
+    """Lanes that have different elements of a tile in a ``grid``; in any other scheme one."""
+    return prod(number for name, number in layout.numbers if name.startswith("lanes"))
 
 
 def project(
@@ -180,6 +191,8 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
         if numbers["only"] == 0:
             return ceil(total / numbers["side"])
         return RUN * ceil(total / (RUN * WAVE_LANES // numbers["side"]))
+    if layout.kind == "accumulator" and "group" in numbers:
+        return total // (numbers["side"] * numbers["group"])
     if layout.kind == "scales":
         return total // (numbers["side"] * numbers["depth"])
     if layout.kind == "operand":
@@ -192,6 +205,8 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
         if group >= deep:
             return rows * ceil(length / group)
         return rows * (length // deep) * ceil(run / group)
+    if layout.kind == "grid":
+        return total // lanes_of_grid(layout)
     if layout.kind == "lanes":
         spread, vector = numbers.get("spread", 1), numbers["vector"]
         groups = ceil(total * spread / (WAVE_LANES * vector))
@@ -233,7 +248,9 @@ def memory_accesses(layout: Layout | None, shape: Sequence[int], dtype: DType) -
     run = 1
     if layout.kind == "lanes" and "spread" not in numbers:
         run = min(numbers["vector"], LOAD_BYTES * 8 // bits)
-    elif layout.kind == "accumulator" and numbers.get("only", 1) == 1 and "flip" not in numbers:
+    elif layout.kind == "accumulator" and not (
+        numbers.get("only") == 0 or {"flip", "group"} & numbers.keys()
+    ):
         run = min(RUN, LOAD_BYTES * 8 // bits)
     return ceil(count / run), ceil(run * bits / 8)
 
@@ -250,6 +267,8 @@ def two_blocks_at_once(layout: Layout, shape: Sequence[int], dtype: DType) -> bo
 def shared_lanes(layout: Layout, shape: Sequence[int], reduced: Layout) -> int:
     """Lanes that must combine for one element when a tile is reduced: each step halves them."""
     numbers, left = dict(layout.numbers), dict(reduced.numbers)
+    if layout.kind == "grid":
+        return lanes_of_grid(layout) // lanes_of_grid(reduced)
     if layout.kind in ("accumulator", "operand"):
         side = numbers["side"]
         if reduced.kind == "uniform":

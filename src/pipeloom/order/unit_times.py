@@ -130,6 +130,25 @@ class Machine:
         times = (UnitTime(unit, cycles) for unit, cycles in total.items())
         return tuple(sorted(times, key=lambda time: -time.cycles))
 
+    def times_beside(self) -> tuple[UnitTime, ...]:
+        """Of one workgroup beside others alike on a compute unit, whose waves issue while its own
+        wait: what all waves share, and a SIMD's units as if its waves were on all SIMDs alike."""
+        total = dict.fromkeys((unit for unit in UNITS if unit != ISSUE), 0.0)
+        for task in self._branches(self.lowered.of(Region.LOOP)):
+            cost, busy = self.cost(task), self.busy(task)
+            share = len(self.lowered.group(task.group).waves) / self.target.simds.value
+            own = {MATRIX: cost.matrix, RETURN: cost.back, PORT: cost.vector}
+            for unit in total:
+                total[unit] += own[unit] * share if unit in own else busy[unit]
+        times = (UnitTime(unit, int(cycles)) for unit, cycles in total.items())
+        return tuple(sorted(times, key=lambda time: -time.cycles))
+
+    def planned(self, barriers: int, workgroups: int) -> int:
+        """Cycles of an iteration that an order plans with, of one of so many workgroups."""
+        alone = self.times(barriers)[0].cycles
+        shared = workgroups * self.times_beside()[0].cycles if workgroups > 1 else 0
+        return max(alone, shared)
+
     @staticmethod
     def _branches(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
         """Of steps under one condition the first: one branch goes around all of them."""

@@ -74,7 +74,7 @@ class Weaver:
         self.machine = Machine.of(lowered)
         self.tasks = lowered.of(Region.LOOP)
         self.number_of = {group.name: n for n, group in enumerate(lowered.groups)}
-        self.ii = self.machine.times(pattern.barriers)[0].cycles
+        self.ii = self.machine.planned(pattern.barriers, pattern.beside)
         self.latency = self.machine.read_latency + pattern.margin
         self.at: dict[int, float] = {}
         ordered = lowered.once(("products", pattern.order), self._all_products)

@@ -1,5 +1,6 @@
 """The waist: a kernel as one immutable value, its meaning, its steps, its JSON."""
 
+from pipeloom.program.block_values import blocks_along
 from pipeloom.program.evaluate import evaluate
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
@@ -18,7 +19,7 @@ from pipeloom.program.steps import (
     Work,
 )
 from pipeloom.program.tiles import Box, TileType
-from pipeloom.program.vocabulary import VOCABULARY, Lowering, OpDef, Reduce, Vocabulary
+from pipeloom.program.vocabulary import VOCABULARY, InBlocks, Lowering, OpDef, Reduce, Vocabulary
 
 __all__ = [
     "FORMAT",
@@ -29,6 +30,7 @@ __all__ = [
     "Box",
     "Fence",
     "Group",
+    "InBlocks",
     "Issue",
     "Layout",
     "Lowering",
@@ -54,5 +56,6 @@ __all__ = [
     "Vocabulary",
     "Wait",
     "Work",
+    "blocks_along",
     "evaluate",
 ]

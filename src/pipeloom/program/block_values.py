@@ -150,7 +150,7 @@ def apply_node(
     ]
     over = tuple(i for i, dim in enumerate(domain.dims) if dim not in node.type.dims)
     with np.errstate(all="ignore"):
-        result = op.apply(*operands, over=over)
+        result = op.apply(*operands, over=over, within=blocks_along(node, domain.dims))
         shape = np.broadcast_shapes(*(a.shape for a in operands))
         kept = tuple(size for i, size in enumerate(shape) if i not in over)
         result = np.broadcast_to(result, kept)
@@ -159,6 +159,11 @@ def apply_node(
             start = aligned(values[node.init], meaning[node.init].type.dims, node.type.dims)
             result = op.reduce.ufunc(start, result)
         return np.asarray(wrapped(node, result))
+
+
+def blocks_along(node: Node, dims: Sequence[str]) -> tuple[int, int] | None:
+    """The axis along which an op sees blocks, and their size."""
+    return None if node.within is None else (dims.index(node.within.dim), node.within.size)
 
 
 def aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
+from pipeloom.program.added_outputs import add, begin
 from pipeloom.program.block_values import evaluate_block, place_tile
 from pipeloom.program.index_arrays import (
     check_blocks,
@@ -35,9 +36,8 @@ Array = NDArray[Any]
 class BlockOutputs(Protocol):
     """What to say of the outputs of one workgroup, one array per iteration, or one."""
 
-    @property
-    def held(self) -> np.dtype[Any]:
-        """NumPy's type of it."""
+    def held(self, output: Node) -> np.dtype[Any]:
+        """NumPy's type of what is said of an output."""
 
     def __call__(
         self,
@@ -67,25 +67,31 @@ def evaluate(
     what ``arrays`` has of them. ``block`` says something else of each block than its outputs: how
     far they may be off.
     """
-    of_block, held = block or _values_of_block, None if block is None else block.held
+    of_block = block or _values_of_block
     sizes = array_sizes(meaning, arrays, sizes or {})
     meaning.check_sizes(sizes)
     _check_outputs(meaning, sizes)
     tiles = meaning.tile  # of dimensions that only outputs have, one tile is all there is
     outputs = {
         node.name: np.zeros(
-            [sizes.get(d, tiles.get(d, 1)) for d in node.dims], held or node.type.dtype.held
+            [sizes.get(d, tiles.get(d, 1)) for d in node.dims],
+            node.type.dtype.held if block is None else block.held(node),
         )
         for node in meaning.outputs
     }
-    for name in outputs.keys() & arrays.keys():
-        outputs[name][...] = arrays[name]
+    for node in meaning.outputs:
+        if node.name in arrays:
+            start = np.asarray(arrays[node.name])
+            if node.adds:
+                begin(outputs[node.name], start)
+            else:
+                outputs[node.name][...] = start
     sizes = {**tiles, **dict.fromkeys(meaning.batch, 1), **sizes}
     for index in product(*(range(sizes[d]) for d in meaning.batch)):
         batch = dict(zip(meaning.batch, index, strict=True))
         given = {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.inputs}
         given |= {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.index_arrays}
-        into = {n.name: outputs[n.name][of_batch(n, batch)] for n in meaning.outputs}
+        into = {n.name: _part(outputs[n.name], of_batch(n, batch)) for n in meaning.outputs}
         stretch = _stretch(meaning, batch, sizes, given)
         say = partial(of_block, scalars or {}, ops)
         _evaluate_one(meaning, given, into, sizes, stretch, say)
@@ -154,8 +160,19 @@ def _evaluate_one(
                 if node.at is not None:
                     _scatter(node, outputs[name], value, _indices(node, place), sizes, arrays)
                     continue
-                part = outputs[name][place]
-                part[...] = value[tuple(slice(0, size) for size in part.shape)]
+                part = _part(outputs[name], place)
+                inside = value[tuple(slice(0, size) for size in part.shape)]
+                if node.adds:
+                    add(part, ..., inside)
+                else:
+                    part[...] = inside
+
+
+def _part(array: Array, place: tuple[int | slice, ...]) -> Array:
+    """A part to write into, of an array without dimensions, too."""
+    index: Any = (*place, ...)
+    found: Array = array[index]
+    return found
 
 
 def _scatter(
@@ -170,7 +187,11 @@ def _scatter(
     assert node.at is not None
     at, kept = node.at.located(index, sizes, arrays)
     where = np.broadcast_to(kept, value.shape)
-    output[tuple(np.broadcast_to(p, value.shape)[where] for p in at)] = value[where]
+    places = tuple(np.broadcast_to(p, value.shape)[where] for p in at)
+    if node.adds:
+        add(output, places, value[where])
+    else:
+        output[places] = value[where]
 
 
 def _indices(node: Node, place: Sequence[slice]) -> dict[str, Places]:
@@ -192,11 +213,17 @@ def stored_times(
 ) -> dict[str, Array]:
     """How often every element of the outputs is stored; once each, unless places are scattered or
     workgroups end at once."""
-    running = [
-        (block, {d: s for n in meaning.outputs for d, s in _block_indices(meaning, n, block)})
-        for block in running_blocks(meaning, sizes, arrays)
-    ]
-    return dict(times_stored(meaning.outputs, running, sizes, arrays))
+    found = {n.name: np.zeros([sizes[d] for d in n.dims], np.int64) for n in meaning.outputs}
+    for index in product(*(range(sizes[d]) for d in meaning.batch)):
+        batch = dict(zip(meaning.batch, index, strict=True))
+        own = {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.index_arrays}
+        running = [
+            (block, {d: s for n in meaning.outputs for d, s in _block_indices(meaning, n, block)})
+            for block in running_blocks(meaning, sizes, own)
+        ]
+        for name, times in times_stored(meaning.outputs, running, sizes, own).items():
+            found[name][of_batch(meaning[name], batch)] += times
+    return found
 
 
 def _block_indices(

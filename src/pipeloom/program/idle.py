@@ -114,13 +114,13 @@ def idles_before(meaning: Meaning, since: str, inputs: Inputs = Inputs.FINITE) -
     return first and _idles(meaning, End.SINCE, inputs)
 
 
-def adds_up(meaning: Meaning) -> bool:
+def adds_up(meaning: Meaning, inputs: Inputs = Inputs.ALL) -> bool:
     """Whether zeros before the arrays begin change nothing: what is streamed is added up.
 
-    Zero times another value, which may be infinite, would be NaN. A stream that is stored as it is
-    has the zeros stored before it.
+    Zero times a value that is infinite would be NaN: that depends on the inputs. A stream that is
+    stored as it is has the zeros stored before it.
     """
-    values = _values(meaning, End.BEFORE, Inputs.ALL)
+    values = _values(meaning, End.BEFORE, inputs)
     for node in meaning.nodes:
         if meaning.is_left(node.name, meaning.over):
             return False
@@ -137,7 +137,7 @@ def adds_up(meaning: Meaning) -> bool:
         terms = [values[name].range for name in node.uses]
         if reduces and result(node.op, terms, 1).number != 0:
             return False
-    return _idles(meaning, End.BEFORE, Inputs.ALL)
+    return _idles(meaning, End.BEFORE, inputs)
 
 
 def usual_values(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> Mapping[str, _Value]:
@@ -165,15 +165,24 @@ def _mixes(meaning: Meaning) -> bool:
 
 
 def _masks_tails(meaning: Meaning) -> bool:
-    """Whether streams with rows along ``over`` are used where something is left, and only there."""
-    for stream in meaning.inputs:
-        if stream.kind is NodeKind.RESIDENT or ends_with_block(meaning, stream):
+    """Whether what lies behind rows along ``over`` stays in places past the end, or is masked.
+
+    The next row begins there, so elements past the end may be anything: nothing may sum over them,
+    carry them or store them otherwise than in such places, which no writer stores.
+    """
+    loose = {
+        node.name
+        for node in meaning.inputs
+        if node.kind is not NodeKind.RESIDENT and not ends_with_block(meaning, node)
+    }
+    for node in meaning.nodes:
+        if not loose & set(node.operands) or node.kind is NodeKind.OUTPUT:
             continue
-        for user in meaning.nodes:
-            masked = stream.name not in user.operands[1:] and meaning.ends(user, meaning.over)
-            if stream.name in user.operands and not masked:
-                return False
-    return True
+        if meaning.over not in node.type.dims:
+            return False
+        if loose & set(node.operands[1:]) or not meaning.ends(node, meaning.over):
+            loose.add(node.name)
+    return not any(n.kind is NodeKind.CARRY and loose & set(n.uses) for n in meaning.nodes)
 
 
 def _idles(meaning: Meaning, end: End, inputs: Inputs) -> bool:

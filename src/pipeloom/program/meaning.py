@@ -24,8 +24,10 @@ from functools import cached_property
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
+from pipeloom.program.added_outputs import check_added
+from pipeloom.program.block_ops import check_block_op, check_whole_blocks
 from pipeloom.program.domains import domain_of
-from pipeloom.program.idle import adds_up, idles_before, idles_past, idles_past_end
+from pipeloom.program.idle import Inputs, adds_up, idles_before, idles_past, idles_past_end
 from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.placed_streams import check_placed, derived_sizes
@@ -59,16 +61,14 @@ class Meaning:
     span: ProblemSpan | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
     """How far each problem of the batch goes along ``over``, where they differ."""
     since: str | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
-    """A dimension of the grid: iterations in which more is left along ``over`` than along it, for
-    every element of the block, change nothing (dK and dV of causal attention)."""
+    """The same of those in which more is left along ``over`` (dK and dV of causal attention)."""
     _by_name: Mapping[str, Node] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         table = {node.name: node for node in self.nodes}
         object.__setattr__(self, "_by_name", table)
         if len(table) != len(self.nodes):
-            names = [node.name for node in self.nodes]
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = max(table, key=[node.name for node in self.nodes].count)
             raise GraphError(
                 f"loop {self.name!r} has two values named {twice!r}",
                 hint="name each value once",
@@ -76,11 +76,13 @@ class Meaning:
             )
         merged_sizes([n.type for n in (*self.inputs, *self.outputs)], f"loop {self.name!r}")
         check_placed(f"loop {self.name!r}", self.over, self.nodes)
+        check_added(f"loop {self.name!r}", self.nodes)
         seen: set[str] = set()
         for node in self.nodes:
             self._check(node, seen)
             seen.add(node.name)
-        if self.until is not None and not self._ends_early(self.until):
+        early = self.until and self.ragged and self.until in self.grid
+        if self.until and not (early and idles_past(self, self.until)):
             raise GraphError(
                 f"loop {self.name!r} runs until the end of {self.until!r}, but the iterations "
                 "after it would still change what is stored",
@@ -101,9 +103,6 @@ class Meaning:
                 hint="end the declaration with loop.store(name, value)",
                 field=self.name,
             )
-
-    def _ends_early(self, until: str) -> bool:
-        return self.ragged and until in self.grid and idles_past(self, until)
 
     def _check(self, node: Node, seen: set[str]) -> None:
         for name in node.operands:
@@ -191,6 +190,7 @@ class Meaning:
                 field=node.name,
             )
         check_integers(node, op, [self[name] for name in node.uses])
+        check_block_op(node, op, self[node.uses[0]], self.over)
         truths = [self[name].type.dtype.is_bool for name in node.uses]
         if node.type.dtype.is_bool and not (op.bool_result or (all(truths) and op.keeps_truth)):
             raise GraphError(
@@ -285,7 +285,7 @@ class Meaning:
     @cached_property
     def batch(self) -> tuple[str, ...]:
         """Dimensions along which everything is done again, outermost first."""
-        return self.outputs[0].batch if self.outputs else ()
+        return max((n.batch for n in (*self.outputs, *self.inputs)), key=len, default=())
 
     @cached_property
     def ragged(self) -> bool:
@@ -295,7 +295,7 @@ class Meaning:
     @cached_property
     def adds_up(self) -> bool:
         """Whether it only adds up what it streams, so that zeros before that change nothing."""
-        return adds_up(self)
+        return adds_up(self, Inputs.FINITE)
 
     @cached_property
     def masks(self) -> frozenset[str]:
@@ -359,8 +359,7 @@ class Meaning:
     @cached_property
     def grid(self) -> tuple[str, ...]:
         """Dimensions that workgroups share out, in order of first appearance in the outputs."""
-        dims = (d for n in self.outputs for d in n.type.dims if d != self.over)
-        return tuple(dict.fromkeys(dims))
+        return tuple(dict.fromkeys(d for n in self.outputs for d in n.type.dims if d != self.over))
 
     @cached_property
     def uncut(self) -> Mapping[str, int]:
@@ -405,6 +404,7 @@ class Meaning:
             sizes: The arrays' sizes by dimension.
         """
         self.all_sizes(sizes)
+        check_whole_blocks(self.name, self.nodes, sizes)
         for dim, tile in self.uncut.items():
             if sizes.get(dim, 0) > tile:
                 raise ConfigError(

@@ -81,6 +81,16 @@ class ChosenDim:
     """The dimension of the grid that its blocks are counted along."""
 
 
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of neighbours along a dimension, from its first element on."""
+
+    dim: str
+    """The dimension."""
+    size: int
+    """Elements of each block."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One value of the declaration."""
@@ -123,6 +133,11 @@ class Node:
 
     along: str | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
     """The dimension that a SIZE is of."""
+    adds: bool = field(default=False, metadata=LEFT_OUT_WHILE_USUAL)
+    """Of an OUTPUT: whether it is added to what its array holds, atomically. Which workgroup adds
+    first is not said, so sums that round may differ between launches."""
+    within: Blocks | None = field(default=None, metadata=LEFT_OUT_WHILE_USUAL)
+    """The blocks in each of which an op is computed alone."""
 
     @property
     def dims(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pipeloom.program.idle import (
     MOST_LEFT,
     Inputs,
+    adds_up,
     ends_with_block,
     idles_before,
     idles_past,
@@ -39,6 +40,8 @@ def needs_finite(meaning: Meaning) -> bool:
     if meaning.since is not None and not idles_before(meaning, meaning.since, Inputs.ALL):
         return True
     if meaning.ragged and not idles_past_end(meaning, Inputs.ALL):
+        return True
+    if meaning.adds_up and not meaning.ragged and not adds_up(meaning):
         return True
     others = {dim for node in meaning.inputs for dim in node.type.dims} - {meaning.over}
     return any(noticed(meaning, dim, Inputs.ALL) for dim in others)

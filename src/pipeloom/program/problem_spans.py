@@ -41,6 +41,11 @@ class ProblemSpan:
     """The dimension of the batch whose problems share the tiles of one loop."""
 
 
+def shared_out(span: ProblemSpan | None) -> bool:
+    """Whether as many workgroups share a loop as the launch gives it."""
+    return span is not None and bool(span.shares)
+
+
 class Stretch(NamedTuple):
     """What one problem goes along, in tiles and elements."""
 
@@ -86,12 +91,13 @@ def check_batch(meaning: Meaning) -> None:
     inside = {dim for node in meaning.nodes for dim in node.type.dims}
     for node in meaning.nodes:
         outside = node.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.OUTPUT)
-        lacks = node.kind is NodeKind.OUTPUT and node.batch != meaning.batch
+        lacks = node.kind is NodeKind.OUTPUT and not node.adds and node.batch != meaning.batch
         wrong = set(node.batch) - set(meaning.batch) or set(node.batch) & inside
         if lacks or wrong or (node.batch and not outside):
             raise GraphError(
                 f"{node.name!r} has the batch dimensions {node.batch}",
-                hint="every output has all of them, in one order, inputs some, tiles none",
+                hint="every output has all of them, in one order, or is added to (loop.adds); "
+                "inputs have some, tiles none",
                 field=node.name,
             )
         for entry in () if node.at is None else node.at.entries:

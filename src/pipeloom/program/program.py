@@ -343,12 +343,10 @@ _DRAFT = "is_draft"
 _DEFAULTS = {f.name: f.default for f in fields(Program) if f.default is not MISSING}
 
 
-def _strip(plain: Any, names: set[str]) -> None:
+def _strip(plain: dict[str, Any] | list[Any], names: set[str]) -> None:
     if isinstance(plain, dict):
         for name in names & plain.keys():
             del plain[name]
-        for value in plain.values():
-            _strip(value, names)
-    elif isinstance(plain, list):
-        for value in plain:
+    for value in plain.values() if isinstance(plain, dict) else plain:
+        if isinstance(value, dict | list):
             _strip(value, names)

@@ -21,6 +21,7 @@ class Space(Enum):
     """One per wave."""
     SCALAR = "scalar"
     """One per wave, uniform over its lanes."""
+    __hash__ = object.__hash__  # that of Enum hashes a name, in Python
 
 
 PARTIAL: Mapping[Reduce, int] = MappingProxyType(

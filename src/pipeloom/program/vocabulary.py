@@ -23,8 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -34,31 +32,10 @@ from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import CDNA
 from pipeloom.machine.mnemonics import is_transcendental
+from pipeloom.program.combining import InBlocks as InBlocks
+from pipeloom.program.combining import Reduce as Reduce
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class Reduce(Enum):
-    """How parts of a reduction combine: associative and commutative in exact numbers."""
-
-    ADD = "add"
-    """Sum."""
-    MAX = "max"
-    """The largest; of a number and a NaN, the number."""
-    MIN = "min"
-    """The smallest; of a number and a NaN, the number."""
-    ANY = "any"
-    """Whether any is true."""
-
-    @property
-    def ufunc(self) -> np.ufunc:
-        """The NumPy function that combines two parts."""
-        return {"add": np.add, "max": np.fmax, "min": np.fmin, "any": np.logical_or}[self.value]
-
-    @property
-    def neutral(self) -> float:
-        """The number that changes nothing."""
-        return {"add": 0.0, "max": -inf, "min": inf, "any": 0.0}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +93,9 @@ class OpDef:
     """Whether its most or least may lie between the ends of what an operand may be, and not at
     zero, as that of a cosine. Comparisons then allow for all that it gives of such operands."""
 
+    in_blocks: InBlocks | None = None
+    """What it does with the elements of a block along a dimension; None for all other ops."""
+
     @property
     def rounded(self) -> bool:
         """Whether results may be off by an error of its own; what a mask keeps is as it was."""
@@ -135,12 +115,18 @@ class OpDef:
             return None
         return Lowering(lines, slow=sum(is_transcendental(line.split()[0]) for line in lines))
 
-    def apply(self, *operands: Array, over: tuple[int, ...] = ()) -> Array:
+    def apply(
+        self,
+        *operands: Array,
+        over: tuple[int, ...] = (),
+        within: tuple[int, int] | None = None,
+    ) -> Array:
         """The function of aligned arrays, reduced over the axes ``over``.
 
         Args:
             *operands: Arrays, aligned and broadcast like NumPy's.
             over: The axes to reduce.
+            within: The axis along which blocks lie, and their size, of an op within blocks.
         """
         if self.name == "matmul":
             return _contract(operands[0], operands[1], over)
@@ -148,6 +134,8 @@ class OpDef:
             a, b, scale_a, scale_b = operands
             return _contract(a * scale_a, b * scale_b, over)
         result = self.function(*operands)
+        if self.in_blocks is not None and within is not None:
+            result = self.in_blocks.apply(result, *within)
         for axis in sorted(over, reverse=True):
             assert self.reduce is not None
             result = self.reduce.ufunc.reduce(result, axis=axis)
@@ -322,6 +310,13 @@ def _bits(name: str, function: Callable[..., Array], lowering: str, **known: Any
     )
 
 
+def _power_below(a: Array) -> Array:
+    """What the exponent bits of an f32 are by themselves: of a NaN those of infinity."""
+    size = np.abs(a)
+    power = np.ldexp(np.ones_like(size), np.frexp(size)[1] - 1)
+    return np.where(np.isfinite(size), np.where(size < SMALLEST, 0, power), np.inf)
+
+
 def _select(condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition != 0, a, b)
 
@@ -357,6 +352,24 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         arity=2,
     ),
     _number("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
+    _number("swapped", lambda a: a, "v_mov_b32 {d}, {0}", arity=1, in_blocks=InBlocks.SWAP),
+    _vector(
+        "block_max",
+        lambda a: a,
+        "v_max_f32 {d}, {0}, {0}",
+        arity=1,
+        exact=True,
+        in_blocks=InBlocks.MAX,
+    ),
+    _vector(
+        "block_amax",
+        np.abs,
+        "v_and_b32 {d}, 0x7fffffff, {0}",
+        arity=1,
+        exact=True,
+        in_blocks=InBlocks.MAX,
+    ),
+    _vector("power_below", _power_below, "v_and_b32 {d}, 0x7f800000, {0}", arity=1, exact=True),
     _number("floor", np.floor, "v_floor_f32 {d}, {0}", arity=1),
     _number("ceil", np.ceil, "v_ceil_f32 {d}, {0}", arity=1),
     _number("trunc", np.trunc, "v_trunc_f32 {d}, {0}", arity=1),

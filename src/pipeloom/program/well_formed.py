@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pipeloom.checks import check_int
 from pipeloom.errors import StructureError
 from pipeloom.machine.target import Traffic
+from pipeloom.program.added_outputs import check_added_once
+from pipeloom.program.block_ops import ends_with_blocks
 from pipeloom.program.nodes import NodeKind
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Access, Barrier, Unit, Wait, Work
@@ -51,6 +53,7 @@ def check(program: Program) -> None:
         )
     _check_sizes(program)
     _check_trips(program)
+    check_added_once(program)
     for group in program.groups:
         for section, slot, step in group.steps():
             where = f"{section.name}[{slot}]"
@@ -166,6 +169,13 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
                 f"program {program.name!r}: {where} {step.label!r} works on {part}, which is no "
                 f"part of {domain}",
                 hint="parts are boxes of the node's domain with something in them",
+                field=where,
+            )
+        if not step.is_copy and not ends_with_blocks(node, part, domain.dims):
+            raise StructureError(
+                f"program {program.name!r}: {where} {step.label!r} works on {part}, a part of a "
+                f"block of {node.within}",
+                hint="let parts end where blocks do",
                 field=where,
             )
     if len(step.parts) > 1 and len(step.parts) != len(group.waves):

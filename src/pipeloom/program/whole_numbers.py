@@ -52,7 +52,7 @@ def operand_of(node: Node, value: Array, used: Node, *, wide: bool) -> Array:
     """What an op sees of an operand; with ``wide`` all values are doubles."""
     if node.op in PRODUCTS:
         return value.astype(np.float64) if used.type.dtype.is_integer else value
-    moved = node.op == "convert" and node.type.dtype == used.type.dtype
+    moved = node.op in ("convert", "swapped") and node.type.dtype == used.type.dtype
     known = VOCABULARY.get(node.op)
     if moved or known is None or known.integers or exact_in_f32(used.type.dtype):
         return value

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pipeloom.judge.check.verdict import CheckFinding, CheckStatus, CheckVerdict, Site
-from pipeloom.judge.scan import KernelScan, ScanFinding
-from pipeloom.judge.scan.scan_findings import ScanPlace
 from pipeloom.judge.verify.findings import Finding, Status, StepPlace, Verdict
 from pipeloom.reports.kernel_report import (
     KernelReport,
@@ -15,6 +14,10 @@ from pipeloom.reports.kernel_report import (
     Severity,
     fingerprinted,
 )
+
+if TYPE_CHECKING:
+    from pipeloom.judge.scan import KernelScan, ScanFinding
+    from pipeloom.judge.scan.scan_findings import ScanPlace
 
 
 def of_check(verdict: CheckVerdict, file: str) -> KernelReport:

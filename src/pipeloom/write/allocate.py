@@ -66,21 +66,17 @@ def allocate(
     reserved = reserved or {}
     places: dict[str, Register] = {}
     used = {bank: reserved.get(bank, 0) for bank in (Bank.SCALAR, Bank.VECTOR, Bank.ACCUMULATOR)}
+    taken: dict[Bank, list[int]] = {bank: [] for bank in used}
     for value in values:
-        taken = sorted(
-            (places[other.name].index, places[other.name].index + other.count)
-            for other in values
-            if other.name in places
-            and other.bank is value.bank
-            and not other.live.isdisjoint(value.live)
-        )
-        at = -(-reserved.get(value.bank, 0) // value.align) * value.align
-        for start, end in taken:
-            if at + value.count <= start:
-                break
-            at = max(at, -(-end // value.align) * value.align)
+        steps = sum(1 << (step - SETUP) for step in value.live)
+        busy = taken[value.bank]
+        at = _first_free(busy, reserved.get(value.bank, 0), value, steps)
+        end = at + value.count
+        busy += [0] * (end - len(busy))
+        for register in range(at, end):
+            busy[register] |= steps
         places[value.name] = Register(value.bank, at, value.count)
-        used[value.bank] = max(used[value.bank], at + value.count)
+        used[value.bank] = max(used[value.bank], end)
     granule, direct = target.vgpr_granule.value, target.direct_vgprs.value
     share = target.vgpr_share(waves) // granule * granule
     limits = {
@@ -96,6 +92,17 @@ def allocate(
     if total > share:
         raise _over(values, places, vectors, total, share, target, waves)
     return Allocation(places, used)
+
+
+def _first_free(busy: Sequence[int], start: int, value: LiveValue, steps: int) -> int:
+    """The first place for a value; ``busy`` has for each register a bit for each step it is taken
+    at, and so has ``steps`` of the value."""
+    at = register = -(-start // value.align) * value.align
+    while register < min(at + value.count, len(busy)):
+        register += 1
+        if busy[register - 1] & steps:
+            at = register = -(-register // value.align) * value.align
+    return at
 
 
 def _over(

@@ -43,6 +43,8 @@ class _Effects:
     starts: tuple[tuple[Danger, Registers, int, bool], ...]
     """The last says whether the same opcode goes on without them."""
     meets: dict[Danger, Registers]
+    most: int
+    """Wait states of the longest danger that it starts."""
 
     @classmethod
     def of(cls, item: Instruction, table: WaitTable) -> _Effects:
@@ -55,7 +57,9 @@ class _Effects:
                     starts.append((rule.danger, registers, states, rule.chains))
             for rule in table.meets[use]:
                 meets[rule.danger] = meets.get(rule.danger, ()) + registers
-        return cls(item, tuple(starts), meets)
+        return cls(
+            item, tuple(starts), meets, max((states for _, _, states, _ in starts), default=0)
+        )
 
     def needed_before(self, second: _Effects) -> int:
         """Wait states that must lie between this and a later instruction."""
@@ -234,6 +238,8 @@ def _missing(lines: Sequence[Line], known: _Known, backwards: bool) -> dict[int,
     program = [lines[at] for at in kept]
     facts = [known.effects(line) if isinstance(line, Instruction) else None for line in program]
     before = _predecessors(program)
+    straight = [sources == [at - 1] for at, sources in enumerate(before)]
+    passed = [0 if fact is None else fact.item.wait_states for fact in facts]
     missing: dict[int, int] = {}
     far = behind_loop = -1
     for at, second in enumerate(facts):
@@ -252,21 +258,27 @@ def _missing(lines: Sequence[Line], known: _Known, backwards: bool) -> dict[int,
         todo = [(at, 0)]
         while todo:
             place, distance = todo.pop()
-            for other in before[place]:
-                if other > place and not backwards:
+            for source in before[place]:
+                if source > place and not backwards:
                     continue
-                if seen.get(other, table.longest) <= distance:
+                if seen.get(source, table.longest) <= distance:
                     continue
-                seen[other] = distance
-                first, between = facts[other], distance
-                if first is not None:
-                    if first.starts:
-                        lacking = max(lacking, first.needed_before(second) - distance)
-                    between += first.item.wait_states + missing.get(other, 0)
-                if between < reach:
-                    todo.append((other, between))
+                seen[source] = distance
+                here, between = source, distance
+                while True:  # back through straight code
+                    first = facts[here]
+                    if first is not None and first.most - between > lacking:
+                        lacking = max(lacking, first.needed_before(second) - between)
+                    between += passed[here]
+                    if between >= reach:
+                        break
+                    if not straight[here]:
+                        todo.append((here, between))
+                        break
+                    here -= 1
         if lacking > 0:
             missing[at] = lacking
+            passed[at] += lacking
     return {kept[at]: states for at, states in missing.items()}
 
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from types import MappingProxyType
 
 from pipeloom.errors import InternalError
@@ -32,6 +33,7 @@ class Bank(Enum):
     VECTOR = "v"
     ACCUMULATOR = "a"
     SPECIAL = ""
+    __hash__ = object.__hash__  # that of Enum hashes a name, in Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,7 @@ def _table() -> dict[str, Opcode]:
     for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):
         add(f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
+    add("buffer_atomic_add_f32", "va1", "v1", "s4", "si1")
     add("buffer_load_ushort buffer_load_ubyte", "=va1", "v1", "s4", "si1")
     for name in ("byte", "short"):
         stores = f"buffer_store_{name} buffer_store_{name}_d16_hi"
@@ -285,31 +288,25 @@ class Instruction:
     operands: tuple[Operand, ...]
     modifiers: str = ""
     provenance: ServedStep | None = None
+    reads: tuple[Register, ...] = field(init=False, repr=False, compare=False)
+    """Registers it reads, implicit ones included."""
+    writes: tuple[Register, ...] = field(init=False, repr=False, compare=False)
+    """Registers it writes, implicit ones included."""
+
+    def __post_init__(self) -> None:
+        reads: list[Register] = []
+        writes: list[Register] = []
+        for code, operand in zip(self.opcode.operands, self.operands, strict=True):
+            if isinstance(operand, Register):
+                (writes if code[0] == "=" else reads).append(operand)
+        object.__setattr__(self, "reads", (*reads, *self.opcode.reads))
+        object.__setattr__(self, "writes", (*writes, *self.opcode.writes))
 
     def __str__(self) -> str:
         text = self.opcode.name
         if self.operands:
             text += " " + ", ".join(_printed(operand) for operand in self.operands)
         return f"{text} {self.modifiers}" if self.modifiers else text
-
-    @property
-    def writes(self) -> tuple[Register, ...]:
-        """Registers it writes, implicit ones included."""
-        return self._registers(True) + self.opcode.writes
-
-    @property
-    def reads(self) -> tuple[Register, ...]:
-        """Registers it reads, implicit ones included."""
-        return self._registers(False) + self.opcode.reads
-
-    def _registers(self, results: bool) -> tuple[Register, ...]:
-        return tuple(
-            [
-                operand
-                for code, operand in zip(self.opcode.operands, self.operands, strict=True)
-                if isinstance(operand, Register) and (code[0] == "=") is results
-            ]
-        )
 
     @property
     def target(self) -> str | None:
@@ -374,10 +371,16 @@ def _printed(operand: Operand) -> str:
     return str(operand)
 
 
-def _fits(code: str, operand: Operand) -> bool:
+@cache
+def _kinds(code: str) -> tuple[str, int]:
+    """Of a signature's code: the kinds that fit, and the width in registers."""
     match = _CODE.match(code)
     assert match is not None
-    kinds, width = match[2], int(match[3] or 1)
+    return match[2], int(match[3] or 1)
+
+
+def _fits(code: str, operand: Operand) -> bool:
+    kinds, width = _kinds(code)
     if isinstance(operand, int):
         return "i" in kinds
     if isinstance(operand, str):

@@ -79,7 +79,8 @@ class Launch:
             sizes: The size of every dimension.
         """
         node = arrays_of(self.meaning)[name].node
-        return -(-sizes[node.array_dims[-1]] // node.type.dtype.covers)
+        row = sizes[node.array_dims[-1]] if node.array_dims else 1
+        return -(-row // node.type.dtype.covers)
 
     def reach(self, size: int) -> int:
         """How far the loop goes along its dimension for a size: whole trips.
@@ -111,7 +112,7 @@ class Launch:
                 raise EmitError(
                     f"the size along {dim!r} is {size}, but loads take {self.multiples[dim]} "
                     "elements at a time",
-                    hint=f"pad it with zeros to a multiple of {self.multiples[dim]}",
+                    hint=f"pad it with zeros to a multiple of {self.multiples[dim]}{self._or(dim)}",
                     field=dim,
                 )
         self._check_over(sizes)
@@ -130,6 +131,15 @@ class Launch:
             self._check_span(array, pitch, sizes)
             for argument in (stride_name(name, dim) for dim in array.node.outer):
                 self._check_aligned(name, argument, (strides or {}).get(argument, 0))
+
+    def _or(self, dim: str) -> str:
+        """The other way round rows that loads do not take whole: of an element's alignment."""
+        nodes = [n for n in self.meaning.inputs if n.array_dims[-1:] == (dim,)]
+        small = [n for n in nodes if n.type.dtype.bits >= 8 and 8 * n.align > n.type.dtype.bits]
+        found = ", ".join(
+            f"loop.align({n.name!r}, to={n.type.dtype.bits // 8})" for n in small if n.at is None
+        )
+        return f", or declare {found}, slower, which takes any" if found else ""
 
     def _check_grid(self, sizes: Mapping[str, int]) -> None:
         meaning = self.meaning
@@ -201,7 +211,7 @@ class Launch:
                 f"what a block touches of {array.name}, and its tile has past the end, spans "
                 f"{span} bytes: 2 GiB or more",
                 hint="split the problem, or bring rows nearer to each other",
-                field=f"ld_{array.name}" if array.has_pitch else array.dims[-1],
+                field=f"ld_{array.name}" if array.has_pitch else array.name,
             )
 
 

@@ -105,6 +105,7 @@ def _array(emitted: EmittedKernel, name: str) -> dict[str, Any]:
         "batch": list(node.outer),
         "output": node.kind is NodeKind.OUTPUT,
         **covers,
+        **({"adds": True} if node.adds else {}),
         **_elsewhere(emitted.launch, node),
     }
 
@@ -114,8 +115,7 @@ def _elsewhere(launch: Launch, node: Node) -> dict[str, Any]:
     elements a block may address. Of an index array by blocks, how many entries it has."""
     meaning, over = launch.meaning, launch.meaning.over
     blocks = block_counts(meaning.nodes, meaning.tile)
-    if node.type.dims[0] in blocks:
-        dim = node.type.dims[0]
+    for dim in blocks.keys() & {*node.type.dims[:1]}:
         return {"derived": {dim: blocks[dim]}, "zeros_past": [dim]}
     if node.at is None:
         return {}

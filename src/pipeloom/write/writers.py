@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeloom.checks import nearest
+from pipeloom.collecting import rarely_collected
 from pipeloom.machine.cdna import CDNA
 from pipeloom.machine.occupancy import Resources
 from pipeloom.machine.target import Target
@@ -57,7 +58,8 @@ def emit_program(program: Program, **options: Any) -> EmittedKernel:
             ``name`` (the kernel's symbol), ``allow_timing``, ``placing`` (what launches may ask of
             it beyond whole trips of one problem) and ``timed`` (with clocks of each wave).
     """
-    return _writer(program.target).emit(program, **options)
+    with rarely_collected():
+        return _writer(program.target).emit(program, **options)
 
 
 def occupied(program: Program, **options: Any) -> Resources:
@@ -65,7 +67,8 @@ def occupied(program: Program, **options: Any) -> Resources:
 
     Raises ``EmitError`` for what ``emit_program`` cannot write, whatever its verdict.
     """
-    return _writer(program.target).occupied(program, **options)
+    with rarely_collected():
+        return _writer(program.target).occupied(program, **options)
 
 
 def _writer(target: Target) -> Writer:

@@ -45,6 +45,70 @@ def test_clip_has_the_ends_that_it_is_given(build: Callable[[Any, Any], Any]) ->
     np.testing.assert_array_equal(evaluated(pl.F32, build), build(*NUMBERS))
 
 
+HARD = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 2.5, -3.0, 1e-3, -1e-3, 1e38, 1.0, -1.0])
+ONE = (
+    *(
+        "sinh",
+        "cosh",
+        "tan",
+        "arctanh",
+        "log1p",
+        "log10",
+        "cbrt",
+        "fabs",
+        "positive",
+        "degrees",
+        "radians",
+    ),
+    *("isnan", "isinf", "isfinite", "nan_to_num"),
+)
+TWO = ("hypot", "logaddexp", "heaviside", "remainder", "floor_divide")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [*ONE, *TWO])
+def test_composed_functions_are_numpy_s_for_hard_numbers_too(name: str) -> None:
+    function = getattr(np, name)
+    finite = name in ("tan", "remainder", "floor_divide")  # of infinities each is its own case
+    hard = HARD[(np.abs(HARD) < 1e3) & (np.abs(HARD) != 1e-3)] if finite else HARD
+    hard = hard.astype(np.float32)
+    pairs = np.array([(a, b) for a in hard for b in hard if b or not finite], np.float32).T
+    loop = pl.Loop("t", over="m")
+    x, y = (loop.stream(array, pl.F32, m=1, n=256) for array in "XY")
+    given = slice(2 if name in TWO else 1)
+    loop.store("out", pl.where(y == y, 1.0, 1.0) * function(*(x, y)[given]))
+    got = loop.evaluate(X=pairs[:1], Y=pairs[1:])["out"][0]
+    np.testing.assert_allclose(got, function(*pairs[given]), rtol=5e-6, atol=2e-6)
+
+
+def test_spread_with_and_without_the_mean_s_own_freedom() -> None:
+    loop = pl.Loop("t", over="m")
+    x = loop.stream("X", pl.F32, m=1, n=6)
+    for name, value in (("a", x.var("n")), ("b", numpy.std(x, axis="n", ddof=1))):
+        loop.store(name, value)
+    found = loop.evaluate(X=NUMBERS)
+    np.testing.assert_allclose(found["a"], NUMBERS.var(1), rtol=1e-6)
+    np.testing.assert_allclose(found["b"], NUMBERS.std(1, ddof=1), rtol=1e-6)
+
+
+def test_numbers_may_stand_first_and_powers_be_any() -> None:
+    loop = pl.Loop("t", over="m")
+    x = loop.stream("X", pl.F32, m=1, n=6)
+    loop.store("a", pl.minimum(1, x) + pl.fma(2, x, 1) + 7 % (x + 1) + 9 // (x + 1))
+    loop.store("b", x**0.3 + x**20 + numpy.power(x, -1.5))
+    found, big = loop.evaluate(X=NUMBERS + 1), NUMBERS + 1
+    wanted = np.minimum(1, big) + 2 * big + 1 + 7 % (big + 1) + 9 // (big + 1)
+    np.testing.assert_allclose(found["a"], wanted, rtol=1e-6)
+    np.testing.assert_allclose(found["b"], big**0.3 + big**20 + big**-1.5, rtol=1e-5)
+
+
+def test_what_is_no_method_says_which_function_it_is() -> None:
+    x = pl.Loop("t", over="m").stream("X", pl.F32, m=1, n=6)
+    with pytest.raises(pl.ConfigError, match=r"pl\.exp\(x\)"):
+        x.exp()
+    assert not hasattr(x, "exp")
+
+
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "argmax", "argmin"])
 def test_a_reduction_takes_an_axis_as_numpy_says_it(name: str) -> None:
     loop = pl.Loop("t", over="m")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pipeloom.declare import Loop
-from pipeloom.declare.kernels import gemm, row_sum
+from pipeloom.declare.kernels import decode_attention, gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving, loop_cycles
 from pipeloom.drive.certifying import Derived, Ended, Progress
 from pipeloom.drive.deriving import derive, derived_key
-from pipeloom.drive.loop_cycles import steady_cycles
+from pipeloom.drive.loop_cycles import beside, steady_cycles
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
@@ -45,6 +45,18 @@ def _waiting(found: Derived, cycles: float) -> float:
     count = min(n for n in counts if n >= 64)
     ends = simulate(program, iterations=count).total_cycles - count * found.cycles
     return ends + count * cycles
+
+
+@pytest.mark.usefixtures("short_search")
+def test_a_loop_that_is_shared_out_has_company(tmp_path: Path) -> None:
+    """Workgroups beside each other wait for nothing but the memory, which one alone does not."""
+    loop = decode_attention(16, 32, 64)
+    found = derive(loop, GFX950, 1, store=Store(tmp_path))
+    assert found is not None
+    assert found.unit == "memory"
+    assert found.bound <= found.cycles < 1.01 * found.bound
+    assert beside(found.program, loop.ops) > 1
+    assert steady_cycles(found.program) > 2 * found.bound
 
 
 def test_where_iterations_wait_the_ends_decide(tmp_path: Path) -> None:
@@ -148,7 +160,7 @@ def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(deriving, "VARIED", 0)
     simulated: list[Program] = []
 
-    def counted(program: Program) -> float:
+    def counted(program: Program, workgroups: int) -> float:
         simulated.append(program)
         if len(simulated) == 3:
             raise KeyboardInterrupt
@@ -196,9 +208,9 @@ def test_stopped_in_the_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     loop, store, stops = gemm(64, 64, 32), Store(tmp_path), 2
     simulated: list[Program] = []
 
-    def counted(program: Program, trips: int = 6) -> float:
+    def counted(program: Program, workgroups: int = 1) -> float:
         simulated.append(program)
-        return steady_cycles(program, trips)
+        return steady_cycles(program, workgroups=workgroups)
 
     def proof(program: Program, **options: Any) -> Verdict:
         nonlocal stops
@@ -222,7 +234,7 @@ def test_stopped_in_the_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_stopped_before_anything_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(program: Program) -> float:
+    def stop(program: Program, **_: Any) -> float:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(deriving, "steady_cycles", stop)

@@ -146,7 +146,7 @@ STRANGE: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "start": ("start", lambda loop, a: loop.carry("c", start="x", m=4)),
     "operand": ("operand", lambda loop, a: a + "x"),
     "product": ("matmul", lambda loop, a: a @ 3),
-    "store a number": ("o", lambda loop, a: loop.store("o", 3)),
+    "store a number": ("o", lambda loop, a: (loop.store("o", 3), pl.pipeline(loop, GFX950, 4))),
     "store a word": ("operand", lambda loop, a: loop.store("o", "x")),
     "condition": ("1", lambda loop, a: loop.when(True).__enter__()),
     "array": ("Q", lambda loop, a: loop.evaluate(Q=3)),

@@ -17,7 +17,7 @@ from pipeloom.program.tiles import overlap
 def shares_of(
     meaning: Meaning, waves: int | dict[str, int], quadrants: int | None = None
 ) -> Shares:
-    return divide(meaning, waves, granules(products(meaning, GFX950)), quadrants)
+    return divide(meaning, waves, granules(meaning, products(meaning, GFX950)), quadrants)
 
 
 @pytest.mark.parametrize(

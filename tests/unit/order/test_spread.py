@@ -34,7 +34,7 @@ COLUMN = Layout("accumulator", (("side", 16), ("only", 1)))
 def layouts_of(loop: Loop, waves: int) -> Layouts:
     meaning = loop.meaning
     found = products(meaning, GFX950)
-    return choose_layouts(meaning, divide(meaning, waves, granules(found)), found)
+    return choose_layouts(meaning, divide(meaning, waves, granules(meaning, found)), found)
 
 
 def test_matrix_results_project_to_rows_and_columns() -> None:
@@ -151,8 +151,8 @@ def test_a_product_of_a_flipped_result_is_declared_either_way() -> None:
 
 def test_what_cannot_lie_together_is_refused() -> None:
     loop = Loop("wrap", over="k")
-    total = loop.carry("total", n=24)
-    total += loop.stream("X", "f32", k=4, n=24).sum("k")
+    total = loop.carry("total", n=25)
+    total += loop.stream("X", "f32", k=5, n=25).sum("k")
     loop.store("out", total)
     with pytest.raises(ConfigError, match=r"wrap.total.next: .* does not lie where sum over k, n"):
         layouts_of(loop, 1)

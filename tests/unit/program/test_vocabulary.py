@@ -14,8 +14,11 @@ SMALL = range(-2, 4)
 
 
 def applied(op: OpDef, *values: float) -> float:
-    """The op on single elements; with a reduction, on them and on 1."""
+    """The op on single elements; with a reduction, or in a block, on them and on 1."""
     arrays = [np.array([value, 1.0] if op.reduce else [value], np.float32) for value in values]
+    if op.in_blocks is not None:
+        block = np.array([1.0, *values], np.float32)
+        return float(op.apply(block, within=(0, 2))[0])
     with np.errstate(all="ignore"):
         return float(op.apply(*arrays, over=(0,) if op.reduce else ()).ravel()[0])
 

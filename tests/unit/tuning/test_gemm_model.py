@@ -57,13 +57,14 @@ def test_the_model_is_as_good_as_it_says(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_page_of_families_is_what_the_model_says() -> None:
-    """Two products and all of attention: the rest of the page would take seconds."""
+    """Two products, one layer of experts, all of attention: the rest would take seconds."""
     text = family_figures.PAGE.read_text("utf-8")
     few = [family_figures.FIGURES[0], family_figures.FIGURES[3]]
     docs = attention_tflops.PAGE.read_text("utf-8")
-    compared = [*family_figures.products(few), *family_figures.attention(docs)]
+    layers = family_figures.experts(family_figures.EXPERTS[-1:])
+    compared = [*family_figures.products(few), *layers, *family_figures.attention(docs)]
     rows = family_figures.page(compared).splitlines()
-    wanted = [row for row in rows if row.startswith(("| mx product", "| attention")) and "x" in row]
-    shown = [row for row in wanted if row.count("|") > 6]
+    families = tuple(f"| {one.family}" for one in compared)
+    shown = [row for row in rows if row.startswith(families) and row.count("|") > 6]
     assert len(shown) == len(compared)
     assert set(shown) <= set(text.splitlines())

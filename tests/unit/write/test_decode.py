@@ -15,7 +15,7 @@ from pipeloom.device.contracts import KernelContract
 from pipeloom.device.tensors import view_of
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Data, Launchable, run_program
-from pipeloom.errors import GraphError
+from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Meaning
@@ -142,6 +142,20 @@ def test_the_simulator_finds_lengths_and_shares() -> None:
     emitted = built().emitted
     tiles = (emitted.launch.least + 8 * emitted.launch.step) // TILE
     assert 100 < simulate_emitted(emitted, k_tiles=tiles).steady_cycles_per_iteration < 10_000
+
+
+def test_workgroups_share_a_compute_unit() -> None:
+    """What one waits for others use, but none gets more than its share of the bandwidth."""
+    emitted = built(waves=2).emitted
+    tiles = (emitted.launch.least + 12 * emitted.launch.step) // TILE
+    alone, both = (simulate_emitted(emitted, k_tiles=tiles, workgroups=n) for n in (1, 2))
+    assert len(both.programs) == 4
+    assert {p.simd for p in both.programs} == {0, 1, 2, 3}
+    cycles, shared = (t.steady_cycles_per_iteration for t in (alone, both))
+    memory = alone.utilisation()["memory bandwidth"] * cycles
+    assert max(cycles, 2 * memory) <= shared < 1.5 * cycles
+    with pytest.raises(ConfigError, match="workgroups"):
+        simulate_emitted(emitted, k_tiles=tiles, workgroups=emitted.resources.workgroups + 1)
 
 
 def test_splits_are_put_together() -> None:

@@ -206,3 +206,19 @@ def test_groups_that_iterations_cut() -> None:
     program = program_of(gemm_weights(64, 64, 32, "i8", group=512, scales="bf16"), "gfx950")
     with pytest.raises(EmitError, match="covers 512 elements"):
         emit_program(program, judge=verify)
+
+
+def test_zeros_before_an_array_end_where_a_code_does() -> None:
+    loop = gemm_weights(64, 64, 32, "i8", group=64, scales="bf16")
+    lowered = lower(loop.meaning, target_for("gfx950"), loop.ops, loop.staged, 4)
+    least, refused = [], 0
+    for pattern in structures(lowered):
+        with suppress(OrderError):
+            program = woven(lowered, pattern)
+            try:
+                least.append(emit_program(program, judge=wave_through).k_min)
+            except EmitError:
+                refused += bool(program.iterations.at(program.min_trips) % 2)
+    assert least
+    assert refused
+    assert not any(k % 64 for k in least)

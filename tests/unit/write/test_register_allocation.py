@@ -72,6 +72,7 @@ def test_report(built: Callable[..., Launchable]) -> None:
         (152, 256, 131072, 4, 1),
         (60, 0, 16384, 4, 8),
         (60, 8, 0, 4, 7),
+        (22, 0, 12288, 1, 4),  # 13 workgroups in all
         (160, 0, 0, 8, 2),  # of registers for three waves: two are a workgroup's
     ],
 )

@@ -20,6 +20,7 @@ from pipeloom.program import (
     VOCABULARY,
     Access,
     Box,
+    InBlocks,
     Node,
     NodeKind,
     OpDef,
@@ -29,6 +30,7 @@ from pipeloom.program import (
     TileType,
     Vocabulary,
     Work,
+    blocks_along,
 )
 
 Array = NDArray[Any]
@@ -112,7 +114,8 @@ class Action:
     def _apply(self, op: OpDef, values: Sequence[Array], old: Array | None) -> Array:
         count = len(self.node.uses)
         uses = values[:count]
-        result: Array = np.asarray(op.apply(*uses, over=self.over), np.float64)
+        within = blocks_along(self.node, self.node.type.dims)
+        result: Array = np.asarray(op.apply(*uses, over=self.over, within=within), np.float64)
         lost = None if self.propagates else self._lost(uses)
         start = values[count] if self.has_init else None
         if self.accumulates:
@@ -131,6 +134,9 @@ class Action:
         lost = np.isnan(uses[0])
         for other in uses[1:]:
             lost = lost | np.isnan(other)
+        within = blocks_along(self.node, self.node.type.dims)
+        if within is not None:
+            lost = InBlocks.MAX.apply(lost, *within)
         return np.asarray(lost.any(axis=self.over) if self.over else lost)
 
 

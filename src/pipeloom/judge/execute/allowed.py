@@ -15,20 +15,25 @@ from typing import Any
 import numpy as np
 
 from pipeloom.judge.execute.enclosure import Array, Bounds, Enclosure
-from pipeloom.program import VOCABULARY, Meaning, Region, Vocabulary
+from pipeloom.program import VOCABULARY, Meaning, Node, Region, Vocabulary
+from pipeloom.program.added_outputs import HELD, bounds_of, widened
 from pipeloom.program.block_values import evaluate_block
 from pipeloom.program.evaluate import evaluate
 from pipeloom.program.vocabulary import SMALLEST
 
 NEAR = 2.0**-21
 """What functions of the chip may be off by, relative to the result."""
-HELD = np.dtype([("low", np.float64), ("high", np.float64)])
+
+
+ENDS = np.dtype([(name, np.float64) for name in ("low", "high")])
 
 
 class _BoundsOfBlock:
     """The bounds of a workgroup's outputs."""
 
-    held = HELD
+    def held(self, output: Node) -> np.dtype[Any]:
+        """The ends of what it may be; with what else a sum of it takes."""
+        return HELD if output.adds else ENDS
 
     def __call__(
         self,
@@ -45,17 +50,17 @@ class _BoundsOfBlock:
             ranges = enclosure.follow(region, values)
             for node in meaning.outputs:
                 if node.region is region:
-                    found[node.name].append(_together(ranges[node.name], values[node.name]))
+                    found[node.name].append(_laid(node, ranges[node.name], values[node.name]))
 
         with np.errstate(all="ignore"):
             evaluate_block(meaning, tiles, trips, scalars, ops, look, wide=True)
         return found
 
 
-def _together(bounds: Bounds, value: Array) -> Array:
-    pair = np.zeros(np.shape(value), HELD)
+def _laid(node: Node, bounds: Bounds, value: Array) -> Array:
+    pair = np.zeros(np.shape(value), ENDS)
     pair["low"], pair["high"] = bounds.low, bounds.high
-    return pair
+    return bounds_of(pair["low"], pair["high"]) if node.adds else pair
 
 
 def allowed(
@@ -69,7 +74,11 @@ def allowed(
 
     Args as those of ``evaluate``; fields ``low`` and ``high`` of structured arrays.
     """
-    return evaluate(meaning, arrays, scalars, ops, sizes, _BoundsOfBlock())
+    found = evaluate(meaning, arrays, scalars, ops, sizes, _BoundsOfBlock())
+    for node in meaning.outputs:
+        if node.adds:
+            widened(found[node.name])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

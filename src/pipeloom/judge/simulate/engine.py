@@ -19,7 +19,7 @@ waves holding up younger ones), then to the wave that has waited longest. What i
   place under the cap;
 - vmcnt and lgkmcnt retire in order; a wait waits for the entry that makes its count true, and
   issuing past the counter's limit waits too;
-- the n-th barrier releases when every wave that has not ended is at its n-th.
+- the n-th barrier of a workgroup releases when each of its waves is at its n-th, or has ended.
 
 Example: two MFMAs of 32 cycles with six VALU between them take 64 cycles, with seven 68.
 """
@@ -74,7 +74,7 @@ def simulate_programs(
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Trace:
-    """Run the waves of one workgroup on one compute unit.
+    """Run the waves of a workgroup, or of several, on one compute unit.
 
     ``iterations`` is the trip count of every wave's loop (0 runs prologue and epilogue only).
     ``jitter`` stretches each global access's latency by a random share of up to that much (0.5
@@ -249,8 +249,13 @@ class Simulator:
         self.lds = Lds(machine)
         self.memory = GlobalPath(machine, jitter, seed)
         self.waves = self._waves()
-        # (wave, event, arrival) of the waves standing at the barrier.
-        self.standing: list[tuple[SimulatedWave, int, int]] = []
+        self.workgroups: dict[int, list[SimulatedWave]] = {}
+        for wave in self.waves:
+            self.workgroups.setdefault(programs[wave.number].workgroup, []).append(wave)
+        # (wave, event, arrival) of the waves standing at the barrier of their workgroup.
+        self.standing: dict[int, list[tuple[SimulatedWave, int, int]]] = {
+            number: [] for number in self.workgroups
+        }
         self.stopped = False
 
     def _waves(self) -> list[SimulatedWave]:
@@ -386,30 +391,31 @@ class Simulator:
             heappush(self.heap, (now, wave.age - 1_000 * wave.priority, now, wave.number))
             return
         wave.ended_at = now
-        self._release_if_complete()
+        self._release_if_complete(self.programs[wave.number].workgroup)
 
     def _arrive(self, wave: SimulatedWave, now: int) -> None:
         """The wave stands at its barrier; its event is completed on release."""
-        self.standing.append((wave, len(self.events), now))
+        workgroup = self.programs[wave.number].workgroup
+        self.standing[workgroup].append((wave, len(self.events), now))
         self.events.append(
             (wave.number, wave.at, wave.iteration, wave.ready, now, now, now, Cause.NONE, -1)
         )
-        self._release_if_complete()
+        self._release_if_complete(workgroup)
 
-    def _release_if_complete(self) -> None:
-        """Release the barrier when every wave stands at it or has ended.
+    def _release_if_complete(self, workgroup: int) -> None:
+        """Release the barrier when every wave of the workgroup stands at it or has ended.
 
-        Nobody can be a barrier ahead of another, so there is only ever one to release.
+        None of them can be a barrier ahead of another, so there is only ever one to release.
         """
-        standing = self.standing
-        ended = [wave for wave in self.waves if wave.ended_at is not None]
-        if not standing or len(standing) + len(ended) < len(self.waves):
+        standing, waves = self.standing[workgroup], self.workgroups[workgroup]
+        ended = [wave for wave in waves if wave.ended_at is not None]
+        if not standing or len(standing) + len(ended) < len(waves):
             return
         now, last_event = max((arrival, index) for _, index, arrival in standing)
         for wave in ended:
             if wave.ended_at is not None and wave.ended_at > now:
                 now, last_event = wave.ended_at, wave.last_event
-        self.standing = []
+        self.standing[workgroup] = []
         for wave, index, arrival in standing:
             free = now + wave.wake
             held = (Cause.OTHER_WAVE, last_event) if now > arrival else (Cause.NONE, -1)

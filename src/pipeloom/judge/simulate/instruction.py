@@ -227,7 +227,7 @@ class WaveProgram:
     """What one wave runs: the prologue once, the loop per iteration, the epilogue once.
 
     ``group`` is the wave group (0 or 1 in a ping-pong); the engine does not act on it, traces
-    report it.
+    report it. ``workgroup`` numbers those that share the compute unit: barriers are of one.
     """
 
     simd: int
@@ -235,3 +235,4 @@ class WaveProgram:
     prologue: tuple[WaveOp, ...] = ()
     epilogue: tuple[WaveOp, ...] = ()
     group: int = 0
+    workgroup: int = 0

@@ -64,11 +64,25 @@ def simulate(
     return simulate_programs(programs, machine, trips, jitter=jitter, seed=seed)
 
 
-def steady_cycles(program: Program, iterations: int) -> float:
-    """``simulate(...).steady_cycles_per_iteration``, from as much of the run as decides it."""
+def steady_cycles(program: Program, iterations: int, workgroups: int = 1) -> float:
+    """``simulate(...).steady_cycles_per_iteration``, from as much of the run as decides it; of
+    several workgroups on the compute unit, the time in which each of them makes one."""
     trips = trips_for(program, iterations)
     machine = program.target
-    return steady_cycles_of(wave_programs(program, machine, named=False), machine, trips)
+    waves = beside(wave_programs(program, machine, named=False), workgroups, machine)
+    return steady_cycles_of(waves, machine, trips)
+
+
+def beside(
+    programs: Sequence[WaveProgram], workgroups: int, machine: Target
+) -> tuple[WaveProgram, ...]:
+    """The waves of so many workgroups alike, which go to the SIMDs in turn."""
+    waves, simds = len(programs), machine.simds.value
+    return tuple(
+        replace(program, simd=(number * waves + wave) % simds, workgroup=number)
+        for number in range(workgroups)
+        for wave, program in enumerate(programs)
+    )
 
 
 def total_cycles(program: Program, iterations: int) -> int:

@@ -16,7 +16,7 @@ from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import MAX_CONFLICT, Kind, WaveOp, WaveProgram
 from pipeloom.judge.simulate.stream import StreamOptions, parse_stream
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.matrix_ops import MatrixOp
 from pipeloom.machine.target import Target
@@ -29,7 +29,7 @@ MfmaName = str | int | Mapping[str, object] | MatrixOp | None
 def simulate_stream(
     stream: str | Sequence[str],
     *,
-    arch: str | Target = "gfx950",
+    arch: str | Target = ANY_CHIP,
     mfma: MfmaName = None,
     waves_per_simd: int = 1,
     stagger: bool = False,

@@ -38,7 +38,8 @@ class _Settling(Simulator):
         self._seen: dict[object, tuple[int, int]] = {}
         self._repeated: tuple[int, int] | None = None
         # Waves that no barrier holds together are compared by the time of the whole loop.
-        self._meet = all(any(i.kind is Kind.BARRIER for i in p.loop) for p in programs)
+        together = len(self.workgroups) == 1
+        self._meet = together and all(any(i.kind is Kind.BARRIER for i in p.loop) for p in programs)
 
     def trip_begins(self, wave: SimulatedWave, now: int) -> None:
         if not self._meet:
@@ -85,7 +86,7 @@ class _Settling(Simulator):
             tuple(_wave(wave, first, now, self.memory.latency) for wave in self.waves),
             tuple(_simd(simd, now) for simd in simds.values()),
             tuple(_entry(entry, now) for entry in sorted(self.heap)),
-            tuple(sorted(wave.number for wave, _, _ in self.standing)),
+            tuple(sorted(wave.number for at in self.standing.values() for wave, _, _ in at)),
             max(lds.array_free - now, 0),
             tuple(tuple(max(t - now, 0) for t in queue[-lds.depth :]) for queue in lds.queues),
             max(memory.texture_free - now, 0),

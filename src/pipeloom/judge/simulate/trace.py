@@ -13,10 +13,12 @@ iteration, efficiency, stall table, limiting unit) is computed from those rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from pipeloom.judge.simulate import issue_costs
@@ -202,6 +204,10 @@ class Trace:
             position -= len(part)
         return program.epilogue[position]
 
+    def _instructions(self) -> list[tuple[WaveOp, ...]]:
+        """By wave and position."""
+        return [(*one.prologue, *one.loop, *one.epilogue) for one in self.programs]
+
     def phase(self, event: Event) -> LoopPhase:
         """The phase an event belongs to.
 
@@ -264,10 +270,10 @@ class Trace:
     def matrix_efficiency(self) -> tuple[float, ...]:
         """Per SIMD: matrix-unit busy cycles over all cycles of the run."""
         busy = [0] * self.machine.simds.value
-        for event in self.events:
-            busy[self.programs[event.wave].simd] += issue_costs.matrix_cycles(
-                self.instruction(event)
-            )
+        instructions = self._instructions()
+        for (wave, position), count in Counter(map(itemgetter(0, 1), self.events)).items():
+            cycles = issue_costs.matrix_cycles(instructions[wave][position])
+            busy[self.programs[wave].simd] += count * cycles
         return tuple(cycles / self.total_cycles if self.total_cycles else 0.0 for cycles in busy)
 
     def steady_matrix_efficiency(self) -> tuple[float, ...]:
@@ -354,13 +360,13 @@ class Trace:
         causes: dict[tuple[LoopPhase, int], dict[Cause, int]] = {}
         sources: dict[tuple[LoopPhase, int], dict[str, int]] = {}
         labels: dict[tuple[LoopPhase, int], str] = {}
+        instructions = self._instructions()
         for event in self.events:
+            instruction = instructions[event.wave][event.position]
+            if event.start == event.ready and instruction.kind not in (Kind.WAIT, Kind.BARRIER):
+                continue
             phase = self.phase(event)
             if phase is LoopPhase.LOOP and not first <= event.iteration < last:
-                continue
-            instruction = self.instruction(event)
-            is_sync = instruction.kind in (Kind.WAIT, Kind.BARRIER)
-            if not is_sync and event.start == event.ready:
                 continue
             key = (phase, self._position_in_phase(event, phase))
             weight = 1.0 / (last - first) if phase is LoopPhase.LOOP else 1.0
@@ -372,7 +378,7 @@ class Trace:
                 by_cause[event.cause] = by_cause.get(event.cause, 0) + event.stall
                 if event.source >= 0:
                     source = self.events[event.source]
-                    name = self.instruction(source).label
+                    name = instructions[source.wave][source.position].label
                     if event.cause is Cause.OTHER_WAVE:
                         name = f"wave {source.wave}"
                     by_source = sources.setdefault(key, {})

@@ -10,14 +10,14 @@ All types are plain values; ``Verdict.to_dict`` is what ``--json`` prints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from pipeloom.judge.happens_before.nominal_clock import unordered
 from pipeloom.judge.happens_before.same_defect import same_defect
 from pipeloom.notebook import fragment, story
-from pipeloom.plain import to_plain
+from pipeloom.plain import LEFT_OUT_WHILE_USUAL, to_plain
 from pipeloom.program import Barrier, Fence, Priority, Step, Wait, Work
 from pipeloom.program.idle import Inputs
 
@@ -316,6 +316,8 @@ class Verdict:
     """Which trip counts it speaks about."""
     inputs: Inputs = Inputs.ALL
     """Which arrays and scalars it speaks about: past an end, zero times infinity is no zero."""
+    any_order: tuple[str, ...] = field(default=(), metadata=LEFT_OUT_WHILE_USUAL)
+    """Outputs that workgroups add to in any order: sums that round may differ between launches."""
 
     @property
     def claim(self) -> str:
@@ -327,6 +329,7 @@ class Verdict:
         return (
             f"ordered and computing its declaration, for {trips}every size that the launch "
             f"accepts, for {which}"
+            + (f", but for the order of sums in {', '.join(self.any_order)}" * bool(self.any_order))
         )
 
     def __repr__(self) -> str:

@@ -209,6 +209,7 @@ class _Loop:
         span = self._trips + 2
         first, last = [NEVER] * span, [-1] * span  # epochs of LDS, over all waves
         unordered = set[int]()
+        spaces: dict[tuple[int, int], set[Space]] = {}
         for walk in self._run.walks:
             begin, end = [NEVER] * span, [-1] * span  # positions in the wave
             for moment in walk.moments:
@@ -216,7 +217,10 @@ class _Loop:
                     continue
                 at = self._at(moment) + 1
                 begin[at] = min(begin[at], moment.issue)
-                touched = self._touched(moment, keys)
+                step = moment.group, id(moment.step)
+                touched = spaces.get(step)
+                if touched is None:
+                    touched = spaces[step] = self._touched(step, keys)
                 if touched:
                     end[at] = max(end[at], moment.retire)
                 if Space.LDS in touched:
@@ -231,17 +235,21 @@ class _Loop:
     def touched(self) -> set[Key]:
         """Every place that the loop itself touches, in any group."""
         found = set[Key]()
-        for walk in self._run.walks:
-            for moment in walk.moments:
-                if isinstance(moment.step, Work) and 0 <= self._at(moment) < self._trips:
-                    deed = next(iter(self._run.plans.deeds[moment.group, id(moment.step)].values()))
-                    found |= {touch.key for touch, _ in deed.targets}
-                    found |= {touch.key for _, touch, _, _ in deed.reads}
+        steps = {
+            (moment.group, id(moment.step))
+            for walk in self._run.walks
+            for moment in walk.moments
+            if isinstance(moment.step, Work) and 0 <= self._at(moment) < self._trips
+        }
+        for step in steps:
+            deed = next(iter(self._run.plans.deeds[step].values()))
+            found |= {touch.key for touch, _ in deed.targets}
+            found |= {touch.key for _, touch, _, _ in deed.reads}
         return found
 
-    def _touched(self, moment: Moment, keys: set[Key]) -> set[Space]:
-        """Where it writes, and LDS if it reads there (registers are read at issue)."""
-        deed = next(iter(self._run.plans.deeds[moment.group, id(moment.step)].values()))
+    def _touched(self, step: tuple[int, int], keys: set[Key]) -> set[Space]:
+        """Where a step writes, and LDS if it reads there (registers are read at issue)."""
+        deed = next(iter(self._run.plans.deeds[step].values()))
         found = {touch.space for touch, _ in deed.targets if touch.key in keys}
         reads = {touch.space for _, touch, _, _ in deed.reads if touch.key in keys}
         return {space for space in found | (reads & {Space.LDS}) if space is not None}

@@ -132,6 +132,7 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
         search.ledger.dead_work(),
         coverage,
         Inputs.FINITE if needs_finite(program.meaning) else Inputs.ALL,
+        tuple(node.name for node in program.meaning.outputs if node.adds),
     )
 
 

@@ -17,7 +17,7 @@ read at issue, so nothing issued later is seen.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pipeloom.judge.verify.dated_run import Moment, happens_before
@@ -26,7 +26,7 @@ from pipeloom.judge.verify.run_tables import RunTables, WriteSite
 from pipeloom.judge.verify.supply import Spot
 from pipeloom.judge.verify.views import cells
 from pipeloom.program import Box, Space
-from pipeloom.program.tiles import contains, overlap
+from pipeloom.program.tiles import overlap
 
 
 class Seen(NamedTuple):
@@ -52,6 +52,7 @@ class Sight:
         self._boxes: dict[tuple[int, Key], list[Box]] = {}
         self._owned: dict[tuple[int, Key, Box], tuple[Owned, ...]] = {}
         self._alike: dict[tuple[Owned, ...], tuple[Owned, ...]] = {}
+        self._steps: dict[tuple[int, Key], dict[int, list[tuple[int, WriteSite]]]] = {}
         self._found: dict[tuple[int, Moment, int], tuple[Seen, ...]] = {}
         self._dated: dict[tuple[int, Box], tuple[tuple[Owned, ...], list[int], list[int]]] = {}
         self._seen: dict[tuple[int, Box, Moment], tuple[Seen, ...]] = {}
@@ -100,19 +101,29 @@ class Sight:
         at = -1 if space is Space.LDS else wave
         found = self._owned.get((at, key, cell))
         if found is None:
-            writes: list[Owned] = []
-            owners = self._run.plans.owners(at, key, cell)
-            for site in self._sites(space, key, group):
-                mine = owners.get(id(site.boxes))
-                if mine is None:
-                    waves: Sequence[int] = tuple(site.boxes) if at < 0 else (wave,)
-                    mine = owners[id(site.boxes)] = tuple(
-                        w for w in waves if w in site.boxes and contains(site.boxes[w], cell)
-                    )
-                if mine:
-                    writes.append((site, mine))
-            found = tuple(writes)
+            groups = range(len(self._run.walks)) if at < 0 else (group,)
+            owners = self._run.plans.owners(groups, at, key, cell)
+            repeated = self._repeated(space, key, group)
+            writes = [
+                (n, site, mine)
+                for boxes, mine in owners.items()
+                for n, site in repeated.get(boxes, ())
+            ]
+            writes.sort()
+            found = tuple([(site, mine) for _, site, mine in writes])
             found = self._owned[at, key, cell] = self._alike.setdefault(found, found)
+        return found
+
+    def _repeated(
+        self, space: Space | None, key: Key, group: int
+    ) -> dict[int, list[tuple[int, WriteSite]]]:
+        """The sites of a place with their numbers, by identity of their boxes: a step's own."""
+        at = (-1 if space is Space.LDS else group), key
+        found = self._steps.get(at)
+        if found is None:
+            found = self._steps[at] = {}
+            for n, site in enumerate(self._sites(space, key, group)):
+                found.setdefault(id(site.boxes), []).append((n, site))
         return found
 
     def _sites(self, space: Space | None, key: Key, group: int) -> list[WriteSite]:

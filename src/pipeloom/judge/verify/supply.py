@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pipeloom.judge.verify.deeds import Deed, Deeds, Key, WaveAccess
 from pipeloom.judge.verify.views import View, behind, same_in, storage_cell, value_box
 from pipeloom.program import Box, Node, Program, Space, Work
+from pipeloom.program.tiles import contains
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,12 +94,23 @@ class Plans:
         """What a step writes, with the box of each wave."""
         return self._writes[group, id(step)]
 
-    def owners(self, wave: int, key: Key, cell: Box) -> dict[int, tuple[int, ...]]:
-        """Who writes a cell, by identity of the boxes of a step's write; to be filled in.
+    def owners(
+        self, groups: Iterable[int], wave: int, key: Key, cell: Box
+    ) -> Mapping[int, tuple[int, ...]]:
+        """Who writes a cell, by identity of the boxes of a step's write, of those that do.
 
-        ``wave`` is -1 for all. Trips and runs share it.
+        ``wave`` is -1 for all, of all ``groups``. Trips and runs share it.
         """
-        return self._owners.setdefault((wave, key, cell), {})
+        found = self._owners.get((wave, key, cell))
+        if found is None:
+            found = self._owners[wave, key, cell] = {}
+            for group in groups:
+                for _, boxes in self._writers.get((group, key), ()):
+                    waves = boxes if wave < 0 else [wave] if wave in boxes else []
+                    mine = tuple(w for w in waves if contains(boxes[w], cell))
+                    if mine:
+                        found[id(boxes)] = mine
+        return found
 
     def spot(
         self,

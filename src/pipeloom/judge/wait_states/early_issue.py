@@ -90,6 +90,9 @@ def _effects(program: Sequence[Issued], target: Target, table: WaitTable) -> lis
         if said not in found:
             found[said] = effects(one, target, table)
         known.append(found[said])
+    met = {rule.danger for effect in found.values() for rule, _ in effect.meets}
+    for effect in found.values():  # dangers that nothing here can run into need not be followed
+        effect.starts = [start for start in effect.starts if start[0].danger in met]
     return known
 
 

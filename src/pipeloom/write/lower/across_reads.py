@@ -12,19 +12,17 @@ import numpy as np
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import Target
+from pipeloom.program import Resource
+from pipeloom.program.across_rows import BITS, LANES, VERB, comes_transposed
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.linear import Table
 from pipeloom.write.lower.register_tiles import RegisterTile, k_axis, row_axis
 
-VERB = "ds_read_b64_tr_b"
-LANES, BITS = 16, 64
-"""Lanes that exchange what they read, and what each reads."""
 
-
-def read_across(target: Target, bits: int) -> str | None:
-    """The instruction for elements of so many bits; None where there is none."""
-    name = f"{VERB}{bits}"
-    return name if name in target.extra_instructions else None
+def read_across(target: Target, resource: Resource) -> str | None:
+    """The instruction that brings a tile's elements; None where they come one by one."""
+    bits, layout = resource.type.dtype.bits, resource.layout
+    return f"{VERB}{bits}" if layout and comes_transposed(layout, bits, target) else None
 
 
 def across_reads(

@@ -96,7 +96,8 @@ class Clock:
     # --- asking -----------------------------------------------------------------------------------
 
     def follow(self, array: Array) -> None:
-        """Keep the byte offset of a stream."""
+        """Keep the byte offset of a stream; raises where its codes cannot be met."""
+        self._shares_codes(array)
         self._follow(array.over_stride)
 
     def follow_elements(self) -> None:
@@ -272,6 +273,14 @@ class Clock:
                 hint="let a group have as many elements as an iteration, or 2, 4, 8, ... times",
                 field=array.name,
             )
+        if self.least * self.tile % covers or self.step % covers:
+            # The zeros before an array would end amid a code.
+            raise EmitError(
+                f"{array.name} has a code for {covers} elements along {self.over}, of which this "
+                f"kernel takes {self.least * self.tile} and then {self.step} at a time",
+                hint=f"declare a tile of {covers} elements along {self.over}",
+                field=array.name,
+            )
         return True
 
     def _vacant(self) -> str:
@@ -279,9 +288,19 @@ class Clock:
         unused = [name for name in self._offsets if name not in self._ahead.values()]
         return unused[0] if unused else self._ahead.pop(next(iter(self._ahead)))
 
-    def elements_left(self, code: Code, iteration: int) -> Register:
-        """How many elements there are from the first one of ``iteration`` on; may be negative."""
-        result = self._frame[self._vacant()]
+    def elements_left(self, code: Code, iteration: int, *, again: bool = False) -> Register:
+        """How many elements there are from the first one of ``iteration`` on; may be negative.
+
+        ``again``: who asks is never jumped over, and asks several times of an iteration.
+        """
+        key = ("left", iteration, 0)
+        known = self._ahead.pop(key, None) if again else None
+        name = known or self._vacant()
+        if again:
+            self._ahead[key] = name
+        result = self._frame[name]
+        if known is not None:
+            return result
         code("s_sub_i32", result, self._frame[f"size {self.over}"], self._frame["at 1"])
         if iteration:
             code("s_sub_i32", result, result, iteration * self.tile)

@@ -24,7 +24,7 @@ from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Box, Meaning, Node, NodeKind, Program, Space, Work
 from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.tiles import volume
-from pipeloom.write.lower.register_tiles import RegisterTile
+from pipeloom.write.lower.register_tiles import QUAD, RegisterTile
 
 SPAN = 32
 """Neighbours among which columns change places."""
@@ -82,7 +82,10 @@ def _may(program: Program, meaning: Meaning, dim: str) -> bool:
     """Whether nobody needs neighbours along a dimension, or to know where he stands."""
     having = [node for node in meaning.nodes if dim in node.type.dims]
     if dim == meaning.over or any(
-        node.kind is NodeKind.LEFT or node.type.sizes[dim] % SPAN or blocked_matrix(node)
+        node.kind is NodeKind.LEFT
+        or node.type.sizes[dim] % SPAN
+        or blocked_matrix(node)
+        or _parts_neighbours(node, dim)
         for node in having
     ):
         return False
@@ -100,6 +103,14 @@ def _may(program: Program, meaning: Meaning, dim: str) -> bool:
                 elif not _whole_spans((*(there.boxes or work.parts), *here.boxes), node, dim):
                     return False
     return True
+
+
+def _parts_neighbours(node: Node, dim: str) -> bool:
+    """Whether an op within blocks would find others in a block: whole spans stay together, and so
+    do the neighbours in a register run."""
+    if node.within is None or node.within.dim != dim:
+        return False
+    return node.within.size % (2 * SPAN) != 0 and node.within.size > QUAD
 
 
 def _whole_spans(boxes: Sequence[Box], node: Node, dim: str) -> bool:

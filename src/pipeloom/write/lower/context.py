@@ -47,6 +47,10 @@ class Context:
     partial: bool = False
     """Whether the step being planned leaves a sum that other steps go on with."""
     _labels: int = 0
+    _resources: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._resources = frozenset(resource.name for resource in self.program.resources)
 
     def require_multiple(self, dim: str, count: int) -> None:
         """What a launch must keep to: no access may reach past the end of a row."""
@@ -64,9 +68,7 @@ class Context:
 
     def memory_node(self, access: Access) -> Node | None:
         """The input or output that an access names, if it names one."""
-        if access.resource not in self.program.meaning:
-            return None
-        if any(r.name == access.resource for r in self.program.resources):
+        if access.resource in self._resources or access.resource not in self.program.meaning:
             return None
         node = self.program.meaning[access.resource]
         return node if node.kind.is_input or node.kind is NodeKind.OUTPUT else None

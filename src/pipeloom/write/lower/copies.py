@@ -113,11 +113,11 @@ def _plan_transposed(
     resource = tile.resource
     slots = tile.slots_in(ours[0], work.label)
     bits = resource.type.dtype.bits
-    verb = read_across(context.target, bits)
-    if bits not in (8, 16) or row_axis(resource) != len(resource.type.shape) - 1:
+    verb = read_across(context.target, resource)
+    if bits not in (8, 16, WORD_BITS) or row_axis(resource) != len(resource.type.shape) - 1:
         raise EmitError(
             f"{work.label} transposes {resource.type}",
-            hint="only matrices of 8 or 16-bit elements can be read across their rows",
+            hint="only matrices of 8, 16 or 32-bit elements can be read across their rows",
             field=work.label,
         )
     moves = []
@@ -130,8 +130,9 @@ def _plan_transposed(
         for run, source in across_reads(tile, slots, work.label):
             moves.append((verb, run[0] // tile.pack, 2, *place(source)))
     else:
+        single = f"ds_read_b{bits}" if bits == WORD_BITS else f"ds_read_u{bits}"
         for slot in slots:
-            moves.append((f"ds_read_u{bits}", slot, 1, *place(tile.coordinates[slot])))
+            moves.append((single, slot, 1, *place(tile.coordinates[slot])))
 
     def emit(code: Code) -> None:
         registers = context.registers(near)

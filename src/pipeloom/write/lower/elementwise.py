@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from pipeloom.machine.dtypes import I32
-from pipeloom.program import VOCABULARY, Access, Node, OpDef, Reduce, Work
+from pipeloom.machine.dtypes import E8M0, F32, I32
+from pipeloom.program import VOCABULARY, Access, InBlocks, Node, OpDef, Reduce, Work
 from pipeloom.write.code import Code
 from pipeloom.write.convert import INTEGER_BITS, STORED_BITS
 from pipeloom.write.faults import EmitError
@@ -22,6 +22,7 @@ from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.mask import Masked, plan_mask
+from pipeloom.write.lower.neighbours import partners, plan_block_max
 from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
 from pipeloom.write.lower.region import PredicatedRegion, mask_names
 from pipeloom.write.lower.register_tiles import partial as held_in_parts
@@ -29,6 +30,14 @@ from pipeloom.write.lower.templates import templates_of
 from pipeloom.write.lower.vector_operands import Operands, OperandSource
 
 _MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
+
+_EXPONENT = OpDef(
+    "exponent",
+    1,
+    lambda a: a,
+    lowering=("v_lshrrev_b32 {d}, 23, {0}", "v_min_u32 {d}, 0xfe, {d}"),
+)
+"""The code of a power of two as a block scale has it; past the largest, which NaN follows, that."""
 
 
 def plan_move(context: Context, work: Work) -> Write:
@@ -62,6 +71,8 @@ def plan_elementwise(
         for access, name in zip(work.reads[: len(names)], names, strict=True)
     ]
     target = work.accumulates[0] if work.accumulates else work.writes[0]
+    if node.within is not None:
+        context.require_multiple(node.within.dim, node.within.size)
     _check_floats(op, [meaning[name] for name in names] + [node])
     _check_truths(op, meaning[node.uses[0]])
     start: OperandSource | None = None
@@ -122,6 +133,7 @@ def _plan(
         )
     if op.reduce is None and held_in_parts(tile.resource) is None:
         sources = [source.joined(context) for source in sources]
+    node = None if work.is_copy else context.program.meaning[work.node]
     corner = np.array([p for p, _ in box], np.int64)
     held = [tile.coordinates[slot] - corner for slot in slots]
     first = [None if start is None else start.slot(work, at, dims) for at in held]
@@ -151,7 +163,11 @@ def _plan(
         goes_on = work.accumulates and context.program.meaning[work.node].init is None
         reduction = Reduction(op, target, tile, slots, terms, sources[0], start, first)
         return plan_reduction(context, reduction, in_parts=bool(goes_on) or context.partial)
+    if op.in_blocks is InBlocks.MAX:
+        return plan_block_max(context, work, op, target, sources[0], slots)
     lines = templates_of(op)
+    if tile.resource.type.dtype.code == E8M0.code:
+        lines = templates_of(_EXPONENT)
     unpacks = (
         work.when is None
         and op.lowered() == _MOVE.lowered()
@@ -164,10 +180,11 @@ def _plan(
         and op.lowered() == _MOVE.lowered()
         and tile.pack > 1
         and sources[0].tile is not None
-        and sources[0].tile.pack == 1
-        and not sources[0].tile.resource.type.dtype.is_integer
+        and sources[0].tile.resource.type.dtype == F32
         and sources[0].join is None
     )
+    if op.in_blocks is not None and node is not None and node.within is not None:
+        held = [partners(at, dims.index(node.within.dim), node.within.size) for at in held]
     jobs = [
         (slot, [source.slot(work, at, dims) for source in sources])
         for slot, at in zip(slots, held, strict=True)

@@ -1,8 +1,5 @@
 """``emit_cdna``: a program's kernel for CDNA, written from the program alone.
 
-    emitted = emit_cdna(Program.from_json(text))
-    code = assemble(emitted)
-
 Every step is planned first, which is also where anything unsupported is refused by name; then
 registers are placed, and every step writes its instructions. What a step is in instructions depends
 on what it does (a copy between two spaces, an op) and on the layouts of its register tiles, never
@@ -113,9 +110,10 @@ def occupied_cdna(
 
 
 def _planned(program: Program, ops: Vocabulary, name: str, placing: Placing) -> _Emission:
-    with suppress(NotLinearError):  # Where lanes have rows by thirds, few instructions do not do.
-        return _Emission(program, ops, name, placing, dealt_dimensions(program))
-    return _Emission(program, ops, name, placing, frozenset())
+    for dealt in (dealt_dimensions(program), frozenset[str]()):
+        with suppress(NotLinearError):  # lanes with rows by thirds: few instructions do not do
+            return _Emission(program, ops, name, placing, dealt)
+    return _Emission(program, ops, name, placing, frozenset(), rows_dealt=False)
 
 
 class _Emission:
@@ -128,6 +126,7 @@ class _Emission:
         name: str,
         placing: Placing,
         dealt: frozenset[str],
+        rows_dealt: bool = True,
     ) -> None:
         self.program, self.name = program, name
         target = self.target = program.target
@@ -151,7 +150,7 @@ class _Emission:
                 sums = resource.name in summed
                 for copy in range(resource.copies):
                     frame.tile(place_name(resource.name, copy), bank, tile.registers, sums)
-        lds, self.lds_bytes = lds_tiles(program, target, tiles)
+        lds, self.lds_bytes = lds_tiles(program, target, tiles, dealt=rows_dealt)
         self.context = Context(
             program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]
         )

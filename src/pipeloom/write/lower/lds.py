@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
 from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Space, Work
+from pipeloom.program.across_rows import goes_across
 from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (
     IN_ORDER,
@@ -127,9 +128,12 @@ class LdsTile:
 
 
 def lds_tiles(
-    program: Program, target: Target, tiles: Mapping[str, RegisterTile]
+    program: Program, target: Target, tiles: Mapping[str, RegisterTile], *, dealt: bool = True
 ) -> tuple[dict[str, LdsTile], int]:
-    """Every LDS resource in its place, and the bytes of all; raises where they do not fit."""
+    """Every LDS resource in its place, and the bytes of all; raises where they do not fit.
+
+    ``dealt``: rows are dealt over the fragments of a piece, where that is even.
+    """
     found: dict[str, LdsTile] = {}
     base = 0
     for resource in program.resources:
@@ -155,7 +159,8 @@ def lds_tiles(
             for name, _ in into.numbers
         }
         if sides:
-            tile = replace(tile, layout=_operand_layout(program, tile, tiles, min(sides), numbers))
+            layout = _operand_layout(program, tile, tiles, min(sides), numbers)
+            tile = replace(tile, layout=layout if dealt else replace(layout, order=IN_ORDER))
         found[resource.name] = tile
         base += resource.copies * tile.copy_bytes
     if base > target.lds_bytes:
@@ -184,7 +189,9 @@ def _operand_layout(
         layout = TileLayout(panel, Swizzle(0, 0))
     else:
         blocks = WAVE_LANES // side if "short" in numbers and not across else 0
-        layout = replace(layout_for(target, tile.row_bytes, side), blocks=blocks)
+        whole = takes_rows(tile.row_bytes, side) or not takes_rows(panel, side)
+        row_bytes = tile.row_bytes if whole else panel
+        layout = replace(layout_for(target, row_bytes, side), blocks=blocks)
     if layout.row_bytes != tile.row_bytes:
         return replace(layout, panel_rows=tile.rows)
     return replace(layout, order=_order(program, target, tile))
@@ -259,7 +266,11 @@ def _reads_across(
     found: dict[Layout | None, AcrossReads] = {}
     for _, work in _readers(program, tile.resource.name):
         into = tiles.get(work.writes[0].resource)
-        if into is None or not _across(into) or read_across(target, tile.bits) is None:
+        if (
+            into is None
+            or not goes_across(into.resource.layout)
+            or not read_across(target, into.resource)
+        ):
             return ()
         if into.resource.layout not in found:
             slots = into.slots_in(None, work.label)
@@ -268,11 +279,6 @@ def _reads_across(
                 for _, source in across_reads(into, slots, work.label)
             )
     return tuple(read for reads in found.values() for read in reads)
-
-
-def _across(tile: RegisterTile) -> bool:
-    layout = tile.resource.layout
-    return layout is not None and layout.kind == "operand" and "axis" in dict(layout.numbers)
 
 
 def _span(tile: LdsTile, box: Box | None) -> tuple[int, int]:

@@ -56,9 +56,11 @@ class LaneNumber:
         return not any(self.weights) and len(set(self.waves)) == 1
 
 
+_BITS_OF_LANES = np.arange(WAVE_LANES)[:, None] >> np.arange(LANE_BITS) & 1
+
+
 def lane_number(table: Table, what: str) -> LaneNumber:
     """A table as code computes it; raises ``NotLinearError`` where it is none."""
-    lanes = np.arange(WAVE_LANES)
     first = table[0]
     for joined_by_xor in (False, True):
         if joined_by_xor:
@@ -70,11 +72,9 @@ def lane_number(table: Table, what: str) -> LaneNumber:
         if not np.array_equal(whole, table):
             continue
         weights = [int(part[1 << bit]) for bit in range(LANE_BITS)]
+        terms = _BITS_OF_LANES * np.array(weights, np.int64)
         for by_xor in (True, False):
-            total = np.zeros(WAVE_LANES, np.int64)
-            for bit, weight in enumerate(weights):
-                term = (lanes >> bit & 1) * weight
-                total = total ^ term if by_xor else total + term
+            total = (np.bitwise_xor if by_xor else np.add).reduce(terms, axis=1)
             if min(weights, default=0) >= 0 and np.array_equal(total, part):
                 waves = tuple(int(v) for v in table[:, 0])
                 return LaneNumber(waves, tuple(weights), by_xor, joined_by_xor)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES
-from pipeloom.program import NodeKind, Work
+from pipeloom.program import Meaning, Node, NodeKind, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.addresses import OUT_OF_RANGE
 from pipeloom.write.code import Code
@@ -192,9 +192,11 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
             field=work.label,
         )
     context.require_pitch(array, width)
-    ragged = context.memory.placing.ragged
-    if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
-        context.require_multiple(array.dims[-1], array.elements_of(width))
+    once = array.elements_of(width)
+    if array.dims[-1] != array.over:
+        context.require_multiple(array.dims[-1], _at_a_time(context, array, once))
+    elif context.memory.placing.ragged:
+        context.require_multiple(array.dims[-1], once)
     lane = np.arange(WAVE_LANES)[None, :]
     filled = np.concatenate([np.arange(*each, WAVE_LANES * width) for each in runs])
     begins = filled.reshape(-1, len(members))
@@ -247,7 +249,8 @@ def plan_load(context: Context, work: Work) -> Write:
         words = words_of(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         tables.append(axes_of(shifted(table, targets, sources)))
-        whole = single or (array.dims[-1] == array.over and not context.memory.placing.ragged)
+        whole = single or not array.dims
+        whole |= array.dims[-1:] == (array.over,) and not context.memory.placing.ragged
         if not whole:
             context.require_multiple(array.dims[-1], _at_a_time(context, array, len(run)))
         context.require_pitch(array, array.element if single else WORD)
@@ -354,11 +357,26 @@ def _harmless_past_rows(context: Context, array: Array) -> bool:
         if node.kind is NodeKind.OP and reached & set(node.operands):
             if dim in meaning.domain(node).dims and dim not in node.type.dims:
                 return False
-            if reached & set(node.operands[1:]) or not meaning.ends(node, dim):
+            if reached & set(_past_end(meaning, node, dim)):
                 reached.add(node.name)
     return True
 
 
-def _is_summed(context: Context, dim: str) -> bool:
-    meaning = context.program.meaning
-    return any(dim in meaning.domain(n).dims and dim not in n.type.dims for n in meaning.nodes)
+def _past_end(meaning: Meaning, node: Node, dim: str) -> list[str]:
+    """Operands of which something is left in a node past the end of a dimension."""
+    found = [*node.operands]
+    truths = node.op == "mul" and meaning[node.uses[0]].type.dtype.is_bool
+    if meaning.ends(node, dim) or (truths and _is_inside(meaning, node.uses[1], dim)):
+        found.remove(node.uses[0])
+    if node.op == "select" and _is_inside(meaning, node.uses[0], dim):
+        found.remove(node.uses[1])
+    return found
+
+
+def _is_inside(meaning: Meaning, name: str, dim: str) -> bool:
+    """Whether a value is the truth that something is left along a dimension."""
+    node = meaning[name]
+    if node.op != "ge" or node.when is not None or not meaning.is_left(node.uses[0], dim):
+        return False
+    least = meaning[node.uses[1]]
+    return least.kind is NodeKind.CONSTANT and least.start == 1

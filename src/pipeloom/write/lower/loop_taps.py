@@ -29,7 +29,7 @@ class LoopPlace(Protocol):
     def follow_elements(self) -> None:
         """Keep that scalar."""
 
-    def elements_left(self, code: Code, iteration: int) -> Register:
+    def elements_left(self, code: Code, iteration: int, *, again: bool = False) -> Register:
         """A scalar: elements from the first one of ``iteration`` on; may be negative."""
 
 

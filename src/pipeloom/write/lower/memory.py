@@ -22,6 +22,7 @@ from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advanc
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Register, sgpr
+from pipeloom.write.lower.array_ends import end_descriptor
 from pipeloom.write.lower.columns import dealt
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.global_arrays import (
@@ -206,45 +207,11 @@ class Memory:
         for axis, dim in enumerate(array.dims):
             here = axis > 0 or not array.is_scattered
             if here and dim in self.meaning.grid and dim != array.over:
-                step = self.operand(array.stride(axis))
-                advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
+                steps = self.counted(code, frame[f"origin {dim}"], array.stride(axis))
+                advance_base(code, buffer, *steps, frame["wide scratch"])
         self._move_to_slice(code, array, buffer)
         self._move_to_problem(code, array, buffer)
-        dim = array.dims[0]
-        if array.is_scattered:
-            code("s_mov_b32", scratch, frame[f"size {array.node.array_dims[0]}"])
-        elif dim == array.over:
-            code("s_mov_b32", scratch, frame[self.reach])
-        else:
-            code("s_min_u32", scratch, self.bound(dim), self.tiles.get(dim, self.bound(dim)))
-            array.fill_blocks(code, scratch)
-        code("s_mul_i32", buffer.part(2), *self.counted(code, scratch, array.stride(0)))
-        if self.placing.ragged and len(array.dims) > 1:
-            # The last row ends with its last element, not with the leading dimension.
-            row = self.operand(array.stride(len(array.dims) - 2))
-            code("s_sub_u32", buffer.part(2), buffer.part(2), row)
-            extent = frame[self._extent(array, array.dims[-1])]
-            code("s_mul_i32", scratch, *self.counted(code, extent, array.stride(last)))
-            code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
-        for axis, dim in enumerate(array.dims):
-            if axis > 0 and dim in self.meaning.grid and dim != array.over:
-                # The base is past so much of the first row, and of what ends with the last one.
-                code("s_mul_i32", scratch, frame[f"origin {dim}"], self.operand(array.stride(axis)))
-                code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
-                if self.placing.past_ends(self.meaning) and array.over in array.dims:
-                    # An array without an element ends before any block but the first.
-                    code("s_max_i32", buffer.part(2), buffer.part(2), 0)
-        if self.placing.ragged and array.over in array.dims[1:] and not array.is_output:
-            code("s_mul_i32", scratch, *self.counted(code, frame["pad"], array.over_stride))
-            code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
-        if self.placing.slices > 1 and array.over in array.dims[1:]:
-            start = frame["slice start"]
-            code("s_mul_i32", scratch, *self.counted(code, start, array.over_stride))
-            code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
-        if self.placing.past_ends(self.meaning) and array.dims[1:][-1:] == (array.over,):
-            # Rows without an element may still have a leading dimension, and nothing behind it.
-            code("s_cmp_lg_u32", frame[f"size {array.over}"], 0)
-            code("s_cselect_b32", buffer.part(2), buffer.part(2), 0)
+        end_descriptor(code, self, array, buffer)
         for name, scalar in self.placing.unless:
             if name == array.name:
                 # Without the sign; the shift says whether anything is left.
@@ -264,10 +231,6 @@ class Memory:
                 index = scratch
             step = self._batch_stride(array, dim)
             advance_base(code, buffer, index, step, frame["wide scratch"])
-
-    def _extent(self, array: Array, dim: str) -> str:
-        """The scalar with an array's size along a dimension; outputs have the zeros too."""
-        return self.reach if array.is_output and dim == array.over else f"size {dim}"
 
     def _move_to_slice(self, code: Code, array: Array, buffer: Register) -> None:
         """The base at the batch's array, the slice's first element, and before it by the pad."""

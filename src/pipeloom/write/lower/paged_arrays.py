@@ -263,7 +263,7 @@ class PagedLoads:
 
     def begin(self, code: Code, iteration: int) -> PagedAddresses:
         """As they are written: where an iteration's pages are, and how many rows it has left."""
-        left = self.clock.elements_left(code, iteration)
+        left = self.clock.elements_left(code, iteration, again=True)
         return PagedAddresses(self, iteration, left, self.clock.epoch)
 
 

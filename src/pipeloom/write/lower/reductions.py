@@ -71,6 +71,9 @@ def terms_of(
     bits = sharing_lanes(relative)
     if (counted == 1).all():
         return Terms(tuple(mine), ())
+    if op.reduce is Reduce.ADD:
+        # Lanes that hold the same terms, as where there are fewer elements than lanes, add none.
+        bits = tuple(bit for bit in bits if not np.array_equal(counted, counted[lane ^ bit]))
     for bit in bits:
         counted = counted + counted[lane ^ bit]
     exact = (counted == 1).all() or (op.reduce is not Reduce.ADD and (counted >= 1).all())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pipeloom.program import Node, Program, Space
+from pipeloom.program.across_rows import comes_transposed, goes_across
 from pipeloom.program.nodes import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
-from pipeloom.write.lower.across_reads import read_across
 from pipeloom.write.lower.register_tiles import WORD
 
 
@@ -59,6 +59,9 @@ def loaded_singly(program: Program) -> set[str]:
             found.add(name)
         if layout.kind == "lanes" and name in from_memory and layout["vector"] * bits < 8 * WORD:
             found.add(name)
-        if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
-            found |= set() if read_across(program.target, bits) else {name}
+        if bits < 32 and goes_across(layout):
+            whole = comes_transposed(layout, bits, program.target)
+            found |= {name} & (from_memory if whole else from_memory | from_lds)
+        if layout.kind == "grid" and name in from_memory and bits < 8 * WORD:
+            found.add(name)
     return found

@@ -97,11 +97,11 @@ class RegisterTile:
         """Slots whose elements follow each other along the last dimension, in whole registers.
 
         Each run is what one memory instruction moves: 1, 2 or 4 registers, or less than one; of a
-        tile with ``spread``, an element (docs/program.md).
+        tile with ``spread``, and of a ``grid``, an element (docs/program.md).
         """
         layout = self.resource.layout
-        spread = layout is not None and "spread" in dict(layout.numbers)
-        most = 1 if spread else most_bytes * 8 // self.bits
+        alone = layout is not None and (layout.kind == "grid" or "spread" in dict(layout.numbers))
+        most = 1 if alone else most_bytes * 8 // self.bits
         at = 0
         while at < len(slots):
             size = 1
@@ -169,6 +169,8 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
         table = _lanes(resource)
     elif kind == "uniform":
         table = _uniform(resource)
+    elif kind == "grid":
+        table = _grid(resource)
     elif kind == "accumulator":
         table = _accumulator(resource)
         run_bytes = QUAD * resource.type.dtype.bits // 8
@@ -177,6 +179,12 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     else:
         table, run_bytes = _operand(resource)
     return RegisterTile(resource, table.astype(np.int64), bits, run_bytes)
+
+
+def repeats(tile: RegisterTile) -> bool:
+    """Whether an element is in more than one lane, or slot."""
+    held = tile.coordinates.reshape(-1, tile.coordinates.shape[-1])
+    return len(np.unique(held, axis=0)) < len(held)
 
 
 def partial(resource: Resource) -> Reduce | None:
@@ -200,7 +208,7 @@ def _check_partial(resource: Resource) -> None:
         )
 
 
-_KINDS = ("operand", "accumulator", "lanes", "uniform", "scales")
+_KINDS = ("operand", "accumulator", "lanes", "uniform", "scales", "grid")
 
 
 def _number(resource: Resource, name: str, default: int | None = None) -> int:
@@ -247,6 +255,23 @@ def _lanes(resource: Resource) -> Coordinates:
     return np.stack(np.unravel_index(flat, resource.type.shape), axis=-1)
 
 
+def _grid(resource: Resource) -> Coordinates:
+    """Each dimension has ``lanes`` (with its axis), of which neighbours are ``step`` apart."""
+    shape = resource.type.shape
+    lanes = [_number(resource, f"lanes{axis}") for axis in range(len(shape))]
+    steps = [_number(resource, f"step{axis}") for axis in range(len(shape))]
+    if any(not n or not s or size % n for n, s, size in zip(lanes, steps, shape, strict=True)):
+        raise EmitError(
+            f"{resource.name} is {resource.type}, of lanes {lanes} that are {steps} apart",
+            hint="give each dimension a number of lanes that divides it",
+            field=resource.name,
+        )
+    held = [size // count for size, count in zip(shape, lanes, strict=True)]
+    slots = np.stack(np.unravel_index(np.arange(prod(held)), held), axis=-1)[:, None, :]
+    lane = np.arange(WAVE_LANES)[:, None] // np.array(steps) % np.array(lanes)
+    return np.asarray(slots * np.array(lanes) + lane[None])
+
+
 def _uniform(resource: Resource) -> Coordinates:
     flat = np.arange(resource.type.elements)
     place = np.stack(np.unravel_index(flat, resource.type.shape or (1,)), axis=-1)
@@ -286,7 +311,14 @@ def _accumulator(resource: Resource) -> Coordinates:
             for block in range(-(-shape[-1] // side))
         ]
         return np.concatenate(table)[: shape[-1] * len(held) // side]
-    flip = _number(resource, "flip", 0)
+    flip, group = _number(resource, "flip", 0), _number(resource, "group", 0)
+    if group:  # each number once, in all lanes of its row
+        table = [
+            np.stack([*(z[:1] for z in nothing), side * i + rows[:1], 0 * rows[:1] + j], axis=-1)
+            for i in range(shape[-2] // side)
+            for j in range(0, shape[-1], group)
+        ]
+        return np.concatenate(table)
     across, along = (shape[-1], shape[-2]) if flip else (shape[-2], shape[-1])
     table = []
     for i in range(across // side):

@@ -26,7 +26,7 @@ from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
 from pipeloom.write.lower.mapped_arrays import take_entry
-from pipeloom.write.lower.register_tiles import WORD, WORDS, RegisterTile
+from pipeloom.write.lower.register_tiles import WORD, WORDS, RegisterTile, repeats
 
 RINGS = 2
 """Sets of data registers, so that a conversion need not wait for the store before it."""
@@ -34,6 +34,8 @@ LEFT = "left of the stored tile"
 """The scalar that says how many elements of an iteration's tile exist along the loop."""
 MOST = 4
 """Elements of a store that converts them."""
+ATOMIC_ADD = "buffer_atomic_add_f32"
+"""Adds a dword of each lane; without a result it is counted as a store is (CDNA3 ISA, 9.1.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +66,22 @@ class _Store:
         read, write = work.reads[0], work.writes[0]
         self.array: Array = context.memory.arrays[write.resource]
         self.tile: RegisterTile = context.tile(read, work)
-        self.dtype = self.array.node.type.dtype.name
+        self.dtype = self.array.node.type.dtype.code
         self._check_type()
+        if self.array.node.adds and (repeats(self.tile) or self.packed):
+            raise EmitError(
+                f"{work.label} adds what several lanes have: {self.tile.resource.type}",
+                hint="add tiles whose lanes have elements of their own",
+                field=work.label,
+            )
         box = context.register_box(read, work)
         targets = context.boxes(write, work.parts)
         slots = self.tile.slots_in(box, work.label)
         lying = dealt_tile(self.tile, self.array.dims, context.memory.dealt)
         runs = list(lying.runs(slots, LOAD_BYTES if self.packed else MOST * self.tile.bits // 8))
         self.count = len(runs[0])
-        if self.single or any(len(run) != self.count for run in runs):
+        adds = self.array.node.adds
+        if adds or self.single or any(len(run) != self.count for run in runs):
             runs, self.count = [[slot] for slot in slots], 1
         if self.packed and self.count % self.tile.pack and self.count > 1:
             raise EmitError(
@@ -124,7 +133,7 @@ class _Store:
         held = self.tile.resource.type.dtype
         if held == self.array.node.type.dtype and held.bits in (8, 16, 32):
             return
-        if self.dtype not in STORED_BITS or held.name != "f32":
+        if self.dtype not in STORED_BITS or held.code != "f32":
             raise EmitError(
                 f"{self.work.label} stores {held} registers as {self.dtype}",
                 hint=f"store f32 as one of {', '.join(STORED_BITS)}, or a type as itself",
@@ -133,7 +142,8 @@ class _Store:
 
     def _add(self, slot: int, table: Table) -> None:
         """Split a run's place into the lanes' pattern and a constant, by dimension."""
-        axes = np.moveaxis(table, -1, 0)
+        # One number lies as the only column of an array without rows.
+        axes = np.moveaxis(table, -1, 0) if self.array.dims else [np.zeros(table.shape[:-1], int)]
         least = [int(axis.min()) for axis in axes]
         numbers = tuple(
             lane_number(axis - low, f"the place of a lane in {self.array.name}")
@@ -301,14 +311,14 @@ class _Store:
 
     def _column_offsets(self, code: Code, columns: Sequence[int]) -> None:
         frame, array = self.context.frame, self.array
-        dim = array.dims[-1]
+        guarded = [dim for dim in array.dims[-1:] if self._guards(dim)]
         for place, column in enumerate(columns):
             offset = frame[self._offset].part(place)
             code("v_add_u32", offset, column, frame[self._column])
-            guarded = self._guards(dim)
-            if guarded:
+            for dim in guarded:
                 code("v_cmp_gt_u32", VCC, self._bound(dim), offset)
-            code("v_lshlrev_b32", offset, array.element.bit_length() - 1, offset)
+            wide = array.element.bit_length() - array.node.type.dtype.covers.bit_length()
+            code("v_lshlrev_b32" if wide >= 0 else "v_lshrrev_b32", offset, abs(wide), offset)
             if guarded:
                 code("v_cndmask_b32", offset, frame[self._outside], offset, VCC)
 
@@ -337,7 +347,8 @@ class _Store:
             elif not together:
                 data = words.part(element)
                 name = WORDS[1]
-            code(f"buffer_store_{name}", data, work, buffer, soffset, modifiers=["offen"])
+            verb = ATOMIC_ADD if self.array.node.adds else f"buffer_store_{name}"
+            code(verb, data, work, buffer, soffset, modifiers=["offen"])
 
     def _piece(
         self, code: Code, words: Register, place: int, size: int, ring: int

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.drive.loops import GemmTileSpec
+from pipeloom.drive.solving import order_problem
 from pipeloom.order.modulo import Objective, SolveStatus, check_modulo, solve_modulo
 from pipeloom.order.modulo.core import Hold
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
@@ -136,7 +137,7 @@ def test_ctrl_c_in_the_csp_keeps_the_best_order(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_work_limit_holds_before_cp_sat_is_asked() -> None:
-    problem = GemmTileSpec(global_latency=1_000_000).build().problem().problem
+    problem = order_problem(GemmTileSpec(global_latency=1_000_000).build()).problem
     started = time.process_time()
     first, second = (solve_modulo(problem, work_limit=0.05) for _ in range(2))
     assert time.process_time() - started < 10

@@ -1,0 +1,30 @@
+"""Which reads across the rows of a tile come transposed, and which element by element."""
+
+from __future__ import annotations
+
+from pipeloom.machine.target import LOAD_BYTES, Target
+from pipeloom.program.resources import Layout
+
+VERB = "ds_read_b64_tr_b"
+LANES, BITS = 16, 64
+"""Lanes that exchange what they read, and what each reads (CDNA4 ISA)."""
+QUAD = 4
+"""Elements of a lane that follow each other where the other operand is a matrix result."""
+
+
+def goes_across(layout: Layout | None) -> bool:
+    """Whether it is of a matrix operand whose rows in memory are columns of the product."""
+    return layout is not None and layout.kind == "operand" and "axis" in dict(layout.numbers)
+
+
+def comes_transposed(layout: Layout, bits: int, target: Target) -> bool:
+    """Whether a read of LDS across rows brings 64 bits of a lane's run of K at once.
+
+    Args:
+        layout: Of a matrix operand, in registers.
+        bits: Of an element.
+        target: The chip, which may have no such read.
+    """
+    numbers = dict(layout.numbers)
+    run = numbers.get("run", 0) or (QUAD if "permuted" in numbers else LOAD_BYTES * 8 // bits)
+    return f"{VERB}{bits}" in target.extra_instructions and run * bits >= BITS

@@ -1,0 +1,87 @@
+"""Operands of products that are computed, or lie across: rows of memory that are columns there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pipeloom as pl
+from tests.declarations.cases import listed, right
+
+NEAR = 2.0**-6
+
+
+def across(name: str, dtype: pl.DType, *, staged: bool = True) -> tuple[pl.Loop, pl.Tensor]:
+    """A loop with A as rows of K, and B as columns."""
+    loop = pl.Loop(name, over="k")
+    loop.stream("A", pl.BF16, m=32, k=32).staged()
+    b = loop.stream("B", dtype, k=32, n=32)
+    return loop, b.staged() if staged else b
+
+
+def summed(loop: pl.Loop, b: pl.Tensor) -> pl.Loop:
+    """A times B, and no more."""
+    c = loop.carry("C", m=32, n=32)
+    c += pl.Tensor(loop, "A") @ b
+    loop.store("out", c.to(pl.BF16))
+    return loop
+
+
+@right(lambda A, B: A @ np.maximum(B, 0), {"m": 20, "n": 37, "k": 77}, near=NEAR)
+def activated_columns() -> pl.Loop:
+    loop, b = across("relu", pl.BF16)
+    return summed(loop, pl.maximum(b, 0).to(pl.BF16))
+
+
+@right(lambda A, B: A @ np.maximum(B, 0), {"m": 20, "n": 36, "k": 64}, near=NEAR, chip="gfx942")
+def activated_columns_on_the_older_chip() -> pl.Loop:
+    return activated_columns.declare()
+
+
+@right(lambda A, B: A @ B, {"m": 20, "n": 37, "k": 40}, near=NEAR, chip="gfx942")
+def columns_of_fp8_on_the_older_chip() -> pl.Loop:
+    loop, b = across("fp8", pl.FP8_FNUZ)
+    return summed(loop, b.to(pl.BF16))
+
+
+@right(lambda A, B, s: A @ (B * s), {"m": 20, "n": 37, "k": 40}, near=NEAR)
+def columns_of_int8_with_a_scale() -> pl.Loop:
+    loop, b = across("int8", pl.I8)
+    return summed(loop, (b * loop.resident("s", pl.F32, n=32)).to(pl.BF16))
+
+
+@right(lambda A, B: A @ B, {"m": 20, "n": 37, "k": 40}, near=NEAR)
+def columns_straight_from_memory() -> pl.Loop:
+    return summed(*across("memory", pl.BF16, staged=False))
+
+
+@right(lambda A, B: A @ B, {"m": 20, "n": 37, "k": 77})
+def columns_of_f32() -> pl.Loop:
+    loop = pl.Loop("sgemm", over="k")
+    a, b = loop.stream("A", pl.F32, m=32, k=16), loop.stream("B", pl.F32, k=16, n=32)
+    c = loop.carry("C", m=32, n=32)
+    c += a.staged() @ b.staged()
+    loop.store("out", c)
+    return loop
+
+
+@right(lambda Q, K, V: (Q @ K.T) @ V, {"q": 20, "keys": 45, "d": 32, "v": 32}, near=NEAR)
+def values_of_int8_behind_a_product() -> pl.Loop:
+    loop = pl.Loop("linear", over="keys")
+    q, k = loop.resident("Q", pl.BF16, q=32, d=32), loop.stream("K", pl.BF16, keys=32, d=32)
+    v = loop.stream("V", pl.I8, keys=32, v=32)
+    o = loop.carry("O", q=32, v=32)
+    o += (q @ k.staged()).to(pl.BF16) @ v.staged().to(pl.BF16)
+    loop.store("out", o)
+    return loop
+
+
+@right(lambda X: X, {"r": 5, "n": 33})
+def converted_element_by_element() -> pl.Loop:
+    loop = pl.Loop("converted", over="r")
+    x = loop.stream("X", pl.BF16, r=1, n=64)
+    loop.align("X", to=2)
+    loop.store("out", x.to(pl.FP16))
+    return loop
+
+
+CASES = listed(globals())
