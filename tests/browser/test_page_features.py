@@ -227,6 +227,13 @@ def test_a_graph_of_many_steps_is_opened_on_demand(browser: webdriver.Chrome, ma
     assert boxes("bunch.open") > 3
     press("By value")
     assert boxes("bunch.open") == 0
+    kept = page.execute_async_script(
+        "const done = arguments[0];"
+        "[...document.querySelectorAll('#graph-tools button')].at(-1).click();"
+        "const box = document.querySelector('#graph .op');"
+        "requestAnimationFrame(() => requestAnimationFrame(() => done(box.isConnected)))"
+    )
+    assert kept, "another height is not drawn a second time, under somebody's pointer"
     press("masked")
     press("Every step")
     assert every + boxes("op") == steps, "of both loops"

@@ -49,7 +49,8 @@ function makeGraph(host, onSelect) {
   /** Groups that were opened by hand. @type {Set<string>} */
   const opened = new Set();
   let chosen = -1;
-  let focused = "";
+  /** The width that the drawing was made for. */
+  let drawnFor = 0;
 
   /** @param {number} section */
   function isDrawn(section) {
@@ -161,7 +162,6 @@ function makeGraph(host, onSelect) {
     const press = (/** @type {Event} */ event) => {
       event.stopPropagation();
       event.preventDefault();
-      focused = event.type === "keydown" ? key : "";
       act();
     };
     for (const [attribute, value] of Object.entries({ tabindex: "0", role: "button", "aria-label": name, "data-key": key }))
@@ -337,7 +337,9 @@ function makeGraph(host, onSelect) {
   }
 
   function draw() {
-    const { drawn, rows, middles, width, height } = layout(host.clientWidth);
+    const held = host.contains(document.activeElement) && document.activeElement?.getAttribute("data-key");
+    drawnFor = host.clientWidth;
+    const { drawn, rows, middles, width, height } = layout(drawnFor);
     const near = around();
     const { below, above } = edges(drawn);
     host.replaceChildren(
@@ -351,9 +353,8 @@ function makeGraph(host, onSelect) {
       ),
     );
     fillTools();
-    const again = focused && host.querySelector(`[data-key="${CSS.escape(focused)}"]`);
-    if (again instanceof SVGElement) again.focus();
-    focused = "";
+    const again = held && host.querySelector(`[data-key="${CSS.escape(held)}"]`);
+    if (again instanceof SVGElement) again.focus({ preventScroll: true });
   }
 
   /** Scroll the graph, not the page, to what is chosen. */
@@ -365,7 +366,8 @@ function makeGraph(host, onSelect) {
   }
 
   draw();
-  new ResizeObserver(draw).observe(host);
+  // A drawing of another height resizes the host, too: what is under a pointer must stay.
+  new ResizeObserver(() => host.clientWidth !== drawnFor && draw()).observe(host);
   return {
     /** @param {Choice} now */
     select(now) {
