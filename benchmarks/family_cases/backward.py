@@ -46,7 +46,7 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     lengths = [0, 1, 5, 31, 33, 70, 100, 230]
     sizes = {dim: int(rng.choice(lengths)) for dim in ("q", "keys") if dim in meaning.tile}
     sizes |= {"batch": 1, "heads": int(rng.integers(1, 3))}
-    if "group" in meaning.batch:
+    if any("group" in node.batch for node in meaning.inputs):
         sizes["group"] = int(rng.integers(1, 3))
     for dim, tile in meaning.tile.items():
         sizes.setdefault(dim, 2 * tile if dim == "v" else tile)

@@ -187,6 +187,17 @@ class DeclaredArrays(DeclaredValues):
         """
         self._span = replace(self._span or ProblemSpan(), shares=dim)
 
+    def turns(self, dim: str) -> None:
+        """The loop goes along its dimension once for each index of another, one after the other.
+
+        What is carried goes on: sums are over all of them. ``left`` counts within a turn, and so
+        does ``since``; a tile never reaches into the next turn.
+
+        Args:
+            dim: The last dimension that all streams have before those of their tiles.
+        """
+        self._span = replace(self._span or ProblemSpan(), turns=dim)
+
     def _known_entries(self, dims: Mapping[str, object]) -> list[IndexEntry]:
         """Those that sums name: ``ids``, or ``ids[0:24]``, of a dimension without digits."""
         digits = {d.name for v in dims.values() if isinstance(v, tuple | list) for d in v}

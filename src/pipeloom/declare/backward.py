@@ -58,7 +58,8 @@ def attention_backward_keys(
     """dK and dV of one block of keys, which stays in registers, over the queries.
 
     ``shift`` and ``delta`` are those of ``attention_backward_rows``. ``causal``, aligned to the
-    end, as in ``attention``. The heads of a group follow each other along ``q``.
+    end, as in ``attention``, and then each key head has a ``group`` of query heads, which the loop
+    takes in turns. Without it they follow each other along ``q``.
 
     Args:
         keys: Keys and values of a workgroup.
@@ -89,8 +90,11 @@ def attention_backward_keys(
     of_keys += of_scores.to(dtype) @ q
     loop.store("dK", (of_keys * scale).to(dtype))
     loop.store("dV", of_values.to(dtype))
-    arrays = ("K", "V", "Q", "dO", "shift", "delta", "dK", "dV")
-    loop.batch(*arrays, over=("batch", "heads"))
+    turns = ("group",) if causal else ()  # else heads of a group may follow each other along q
+    loop.batch("K", "V", "dK", "dV", over=("batch", "heads"))
+    loop.batch("Q", "dO", "shift", "delta", over=("batch", "heads", *turns))
+    if causal:
+        loop.turns("group")
     return loop
 
 

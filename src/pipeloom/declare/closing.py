@@ -17,6 +17,7 @@ from pipeloom.errors import GraphError
 from pipeloom.machine.dtypes import F32
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.problem_spans import ProblemSpan
 from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY
 
 
@@ -28,6 +29,7 @@ def close(
     until: str | None,
     begins: Mapping[str, str] = MappingProxyType({}),
     since: str | None = None,
+    span: ProblemSpan | None = None,
 ) -> Meaning:
     """Close the carries, place every node before, in or after the loop.
 
@@ -75,7 +77,7 @@ def close(
             field=lost[0],
         )
     _check_arguments(name, placed)
-    return Meaning(name, over, tuple(_late(placed)), until, since=since)
+    return Meaning(name, over, tuple(_late(placed)), until, span, since)
 
 
 def _used(nodes: Mapping[str, Node], needed: Collection[str]) -> dict[str, Node]:

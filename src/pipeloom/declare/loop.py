@@ -39,6 +39,7 @@ from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
+from pipeloom.program.problem_spans import ProblemSpan
 from pipeloom.program.tiles import TileType, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
@@ -387,6 +388,7 @@ class Loop(DeclaredArrays, CarriedValues):
             self.until,
             self._begins,
             self.since,
+            ProblemSpan(turns=self._span.turns) if self._span and self._span.turns else None,
         )
 
     def evaluate(

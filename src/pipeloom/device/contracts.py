@@ -319,6 +319,9 @@ class KernelContract:
         else:
             element = rule.bits, rule.covers
             span = block_span(element, rule.dims, one.pitch, sizes, record["tile"], reached)
+        turns = record.get("turns", "")
+        if turns in rule.batch:  # of all of which one descriptor counts the bytes
+            span += max(sizes[turns] - 1, 0) * one.strides[turns] * rule.bits // 8
         if span >= record["span_limit"]:
             raise DeviceError(
                 f"{self.name}: what a block touches of {rule.name}, and its tile has past the end, "

@@ -27,7 +27,7 @@ from pipeloom.program.index_arrays import (
 from pipeloom.program.index_forms import Places
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
-from pipeloom.program.problem_spans import Stretch, stretch_of
+from pipeloom.program.problem_spans import Stretch, stretch_of, turns_of
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
 Array = NDArray[Any]
@@ -132,8 +132,9 @@ def _check_outputs(meaning: Meaning, sizes: Mapping[str, int]) -> None:
 
 
 def of_batch(node: Node, index: Mapping[str, int]) -> tuple[int, ...]:
-    """Where a node's array has what belongs to one index of the batch dimensions."""
-    return tuple(index[dim] for dim in node.batch)
+    """Where a node's array has what belongs to one index of the batch dimensions: of a stream all
+    of its turns."""
+    return tuple(index[dim] for dim in node.batch if dim in index)
 
 
 def _evaluate_one(
@@ -149,11 +150,12 @@ def _evaluate_one(
     for block in running_blocks(meaning, sizes, arrays):
         tiles = {n.name: _tiles(meaning, n, arrays, own, block, stretch) for n in meaning.inputs}
         tiles |= {
-            n.name: [place_tile(meaning, n, own, block, i) for i in places]
+            n.name: [place_tile(meaning, n, own, block, i) for i in places] * max(stretch.turns, 1)
             for n in meaning.nodes
             if n.kind.is_place
         }
-        for name, values in of_block(meaning, tiles, stretch.tiles).items():
+        trips = stretch.tiles * stretch.turns
+        for name, values in of_block(meaning, tiles, trips).items():
             for iteration, value in enumerate(values):
                 node = meaning[name]
                 place = block_slices(meaning, node, block, iteration)
@@ -296,7 +298,10 @@ def _tiles(
         return [padded_tile(meaning, node, array, block, 0, arrays)]
     first, end = stretch.first, None if meaning.span is None else stretch.size
     places = range(first, first + stretch.tiles)
-    return [padded_tile(meaning, node, array, block, i, arrays, end) for i in places]
+    turns = array if turns_of(meaning.span) else [array]
+    return [
+        padded_tile(meaning, node, each, block, i, arrays, end) for each in turns for i in places
+    ]
 
 
 def padded_tile(

@@ -109,7 +109,8 @@ def idles_before(meaning: Meaning, since: str, inputs: Inputs = Inputs.FINITE) -
     """
     stored = any(n.region is Region.LOOP or meaning.over in n.type.dims for n in meaning.outputs)
     asked = any(n.kind is NodeKind.SIZE and n.along == meaning.over for n in meaning.nodes)
-    elsewhere = meaning.span is not None or any(n.at is not None for n in meaning.inputs)
+    differs = meaning.span is not None and meaning.span.differs
+    elsewhere = differs or any(n.at is not None for n in meaning.inputs)
     first = not (stored or asked or elsewhere) and since in meaning.grid
     return first and _idles(meaning, End.SINCE, inputs)
 

@@ -31,7 +31,7 @@ from pipeloom.program.idle import Inputs, adds_up, idles_before, idles_past, idl
 from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.placed_streams import check_placed, derived_sizes
-from pipeloom.program.problem_spans import ProblemSpan, check_batch
+from pipeloom.program.problem_spans import ProblemSpan, batch_of, check_batch, turns_of
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 from pipeloom.program.whole_numbers import check_integers
@@ -134,8 +134,7 @@ class Meaning:
                 hint="write c += ..., or c.becomes(...), exactly once",
                 field=node.name,
             )
-        usual = 1.0 if node.start is None else node.start
-        near = POSITIVE[0] <= usual <= POSITIVE[1]
+        near = POSITIVE[0] <= (1.0 if node.start is None else node.start) <= POSITIVE[1]
         if node.positive and not (node.kind is NodeKind.SCALAR and near):
             raise GraphError(
                 f"{node.name!r} ({node.kind.value}, usually {node.start}) is declared positive",
@@ -285,7 +284,7 @@ class Meaning:
     @cached_property
     def batch(self) -> tuple[str, ...]:
         """Dimensions along which everything is done again, outermost first."""
-        return max((n.batch for n in (*self.outputs, *self.inputs)), key=len, default=())
+        return batch_of((*self.outputs, *self.inputs), self.span)
 
     @cached_property
     def ragged(self) -> bool:
@@ -303,13 +302,14 @@ class Meaning:
 
         With s elements along ``over``, and e left along ``until`` from the block's first element on
         (1 without it), such a node has its operand's value in the first iterations: in
-        (s + 1 - max(e, 1)) // tile of them.
+        (s + 1 - max(e, 1)) // tile of them. In turns there is a last tile of each.
         """
         return frozenset(
             n.name
             for n in self.nodes
             if n.op in ("keep", "clear")
             and n.when is None
+            and not turns_of(self.span)
             and n.type.dtype == self[n.uses[0]].type.dtype
             and self.ends(n, self.over)
         )

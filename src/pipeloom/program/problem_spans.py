@@ -4,22 +4,24 @@
               behind them read as zero, and are masked like what lies past the end of an array
     shares    problems along one dimension of the batch share the tiles of a loop: each has as many
               as the others, the last ones fewer or none
+    turns     the loop goes along its dimension once for each index of another, one after the other
 
-Both change how many iterations a workgroup has, and where its first tile lies, and nothing else: a
+All change how many iterations a workgroup has, and where its first tile lies, and nothing else: a
 proof holds for any number of iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipeloom.errors import GraphError
+from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 from pipeloom.program.idle import ends_with_block
-from pipeloom.program.nodes import NodeKind, Region
+from pipeloom.program.nodes import Node, NodeKind, Region
 
 if TYPE_CHECKING:
     from pipeloom.program.meaning import Meaning
@@ -39,11 +41,24 @@ class ProblemSpan:
     """The dimension of the batch whose problems differ in length."""
     shares: str = ""
     """The dimension of the batch whose problems share the tiles of one loop."""
+    turns: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
+    """The dimension of streams, behind those of the batch, for each index of which the loop goes
+    along its own once more: what is carried goes on, and tiles end where a turn does."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether problems go along different parts of it."""
+        return bool(self.lengths or self.shares)
 
 
 def shared_out(span: ProblemSpan | None) -> bool:
     """Whether as many workgroups share a loop as the launch gives it."""
     return span is not None and bool(span.shares)
+
+
+def turns_of(span: ProblemSpan | None) -> str:
+    """The dimension whose indices a loop takes one after the other; empty if there is none."""
+    return "" if span is None else span.turns
 
 
 class Stretch(NamedTuple):
@@ -55,6 +70,8 @@ class Stretch(NamedTuple):
     """How many it has."""
     size: int
     """Elements that the loop's dimension has for it, from the arrays' first one on."""
+    turns: int = 1
+    """How often it goes along them, each time in further parts of its streams."""
 
 
 def stretch_of(
@@ -80,10 +97,16 @@ def stretch_of(
         size = min(max(length, 0), size)
     tiles = -(-size // tile)
     if not span.shares:
-        return Stretch(0, tiles, size)
+        return Stretch(0, tiles, size, sizes[span.turns] if span.turns else 1)
     each = -(-tiles // max(sizes[span.shares], 1))
     first = min(problem[span.shares] * each, tiles)
     return Stretch(first, min(each, tiles - first), size)
+
+
+def batch_of(arrays: Iterable[Node], span: ProblemSpan | None) -> tuple[str, ...]:
+    """Dimensions along which everything is done again; those of turns are done in one loop."""
+    found = max((node.batch for node in arrays), key=len, default=())
+    return found[:-1] if turns_of(span) in found[-1:] else found
 
 
 def check_batch(meaning: Meaning) -> None:
@@ -92,7 +115,8 @@ def check_batch(meaning: Meaning) -> None:
     for node in meaning.nodes:
         outside = node.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.OUTPUT)
         lacks = node.kind is NodeKind.OUTPUT and not node.adds and node.batch != meaning.batch
-        wrong = set(node.batch) - set(meaning.batch) or set(node.batch) & inside
+        known = {*meaning.batch, turns_of(meaning.span) if node.kind is NodeKind.STREAM else ""}
+        wrong = set(node.batch) - known or set(node.batch) & inside
         if lacks or wrong or (node.batch and not outside):
             raise GraphError(
                 f"{node.name!r} has the batch dimensions {node.batch}",
@@ -121,7 +145,9 @@ def _check_span(meaning: Meaning, span: ProblemSpan) -> None:
                 hint=f"loop.batch(..., over=({dim!r}, ...)) for every output",
                 field=dim,
             )
-    if not meaning.ragged or any(node.region is Region.LOOP for node in meaning.outputs):
+    if (span.differs and not meaning.ragged) or any(
+        node.region is Region.LOOP for node in meaning.outputs
+    ):
         raise GraphError(
             f"{loop}: problems differ in how far they go along {over!r}, and what lies behind the "
             "end of one would count",
@@ -144,6 +170,16 @@ def _check_span(meaning: Meaning, span: ProblemSpan) -> None:
                 hint=f"declare a stream along {over!r}",
                 field=node.name,
             )
+    streams = [node for node in meaning.inputs if node.kind is NodeKind.STREAM]
+    last = all(node.batch[-1:] == (span.turns,) and node.at is None for node in streams)
+    if span.turns and (span.shares or meaning.until or not last):
+        raise GraphError(
+            f"{loop} takes {span.turns!r} in turns, which is not the last dimension before the "
+            "tile of each stream" + (", or ends early" if span.shares or meaning.until else ""),
+            hint=f"loop.batch(..., over=(..., {span.turns!r})) for all streams, without a place, "
+            "and without it for what is the same in all turns; neither share nor until",
+            field=span.turns,
+        )
     if span.shares and (meaning.tile[over] < LEAST_SHARED or _asks_size(meaning)):
         raise GraphError(
             f"{loop} is shared out, and takes {meaning.tile[over]} of {over!r} at a time"

@@ -14,6 +14,7 @@ from pipeloom.program import Affine, Meaning
 from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.index_arrays import check_blocks
 from pipeloom.program.nodes import NodeKind
+from pipeloom.program.problem_spans import turns_of
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.global_arrays import Array, arrays_of, dimensions, stride_name
@@ -128,7 +129,7 @@ class Launch:
                     hint="pass an array without gaps",
                     field=name,
                 )
-            self._check_span(array, pitch, sizes)
+            self._check_span(array, pitch, sizes, strides or {})
             for argument in (stride_name(name, dim) for dim in array.node.outer):
                 self._check_aligned(name, argument, (strides or {}).get(argument, 0))
 
@@ -196,7 +197,9 @@ class Launch:
                 field=argument,
             )
 
-    def _check_span(self, array: Array, pitch: int, sizes: Mapping[str, int]) -> None:
+    def _check_span(
+        self, array: Array, pitch: int, sizes: Mapping[str, int], strides: Mapping[str, int]
+    ) -> None:
         dtype, over = array.node.type.dtype, self.meaning.over
         element = dtype.bits, dtype.covers
         loop = over, self.reach(sizes.get(over, 0))
@@ -206,6 +209,10 @@ class Launch:
             span = value_of(formula, {**sizes, "pitch": pitch}) * dtype.bits // 8
         else:
             span = block_span(element, array.dims, pitch, sizes, self.tiles, loop)
+        turns = turns_of(self.meaning.span)
+        if turns in array.node.batch:
+            apart = strides.get(stride_name(array.name, turns), 0)
+            span += max(sizes[turns] - 1, 0) * apart * dtype.bits // 8
         if span >= SPAN_LIMIT:
             raise EmitError(
                 f"what a block touches of {array.name}, and its tile has past the end, spans "
@@ -245,7 +252,7 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
     """
     check_dimensions(meaning, sizes)
     counted = _counted(meaning)
-    empty = {*meaning.grid, *meaning.batch}
+    empty = {*meaning.grid, *meaning.batch, turns_of(meaning.span)}
     empty |= {meaning.over} if meaning.ragged or meaning.adds_up else set()
     for node in meaning.inputs:
         matrix = blocked_matrix(node)

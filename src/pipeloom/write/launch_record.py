@@ -23,6 +23,7 @@ from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.index_arrays import block_counts
 from pipeloom.program.nodes import POSITIVE
 from pipeloom.program.placed_streams import reads_zeros_past
+from pipeloom.program.problem_spans import turns_of
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
 from pipeloom.write.launch import SIZE_LIMIT, Launch, largest_sizes
@@ -35,6 +36,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
     """Name, tile, grid, arguments, types, sizes, resources and verdict."""
     launch, resources = emitted.launch, emitted.resources
     ragged = launch.placing.ragged or launch.meaning.ragged
+    turns = turns_of(launch.meaning.span)
     return {
         "format": LAUNCH_FORMAT,
         "kernel": emitted.name,
@@ -54,6 +56,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "multiples": dict(launch.multiples),
         "pitch_bytes": dict(launch.pitches),
         "batch": list(launch.meaning.batch),
+        **({"turns": turns} if turns else {}),
         "most_problems": DIVISIBLE if len(launch.meaning.batch) > 1 else SIZE_LIMIT,
         "most": largest_sizes(launch.meaning),
         "size_limit": SIZE_LIMIT,

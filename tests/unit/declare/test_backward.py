@@ -10,6 +10,7 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.order.in_order import in_order
+from pipeloom.write import launch_record
 
 Array = npt.NDArray[Any]
 D = 32
@@ -51,7 +52,7 @@ def drawn(rng: np.random.Generator, *shape: int) -> Array:
 def test_the_three_kernels_are_the_derivative(causal: bool) -> None:
     """With a group of heads per key head: dK and dV are sums over them."""
     rng = np.random.default_rng(7)
-    queries, keys, group = 50, 41, 1 if causal else 2
+    queries, keys, group = 50, 41, 2
     q, of = drawn(rng, 1, 2, group, queries, D), drawn(rng, 1, 2, group, queries, D)
     k, v = drawn(rng, 1, 2, keys, D), drawn(rng, 1, 2, keys, D)
     wide = k[:, :, None], v[:, :, None]
@@ -63,9 +64,11 @@ def test_the_three_kernels_are_the_derivative(causal: bool) -> None:
     of_queries = pl.kernels.attention_backward_queries(32, 32, D, causal=causal)
     found = dict(of_queries.evaluate(none, Q=q, K=k, V=v, dO=of, **given))
     of_keys = pl.kernels.attention_backward_keys(32, 32, D, causal=causal)
-    flat = {name: array.reshape(1, 2, group * queries) for name, array in given.items()}
-    more = {"Q": q.reshape(1, 2, -1, D), "dO": of.reshape(1, 2, -1, D)}
-    found |= of_keys.evaluate(none, K=k, V=v, **more, **flat)
+    by_row = given | {"Q": q, "dO": of}
+    if not causal:  # one head behind the other
+        shapes = {name: (1, 2, -1, *array.shape[4:]) for name, array in by_row.items()}
+        by_row = {name: array.reshape(shapes[name]) for name, array in by_row.items()}
+    found |= of_keys.evaluate(none, K=k, V=v, **by_row)
     assert np.allclose(found["dQ"], right["dQ"], atol=0.03)
     for name in ("dK", "dV"):
         assert np.allclose(found[name], right[name].sum(2), atol=0.05), name
@@ -81,7 +84,7 @@ def test_machine_code_of_any_length(name: str, causal: bool) -> None:
     declare = getattr(pl.kernels, f"attention_backward_{name}")
     loop = declare(32, 32, D, causal=causal)
     emitted = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order))
-    outer = {"batch": 1, "heads": 2} | ({"group": 2} if name == "queries" else {})
+    outer = {"batch": 1, "heads": 2} | ({"group": 2} if name == "queries" or causal else {})
     for seed, sizes in enumerate(SIZES):
         trial = pl.run(emitted, sizes={**sizes, **outer, "d": D}, seed=seed)
         assert trial.ok, (sizes, trial.summary())
@@ -91,10 +94,65 @@ def test_a_block_of_keys_begins_at_its_diagonal() -> None:
     """The last block does as much with many queries before it as with none."""
     loop = pl.kernels.attention_backward_keys(32, 32, D, causal=True)
     emitted = pl.emit(pl.pipeline(loop, "gfx950", waves=1))
-    sizes = {"keys": 32, "batch": 1, "heads": 1, "d": D}
+    sizes = {"keys": 32, "batch": 1, "heads": 1, "group": 1, "d": D}
     trials = [pl.run(emitted, sizes={**sizes, "q": queries}) for queries in (32, 32 * 9)]
     assert all(trial.ok for trial in trials)
     assert trials[0].executed == trials[1].executed
+
+
+def test_heads_of_a_group_take_turns_in_one_loop() -> None:
+    """Turns of any length and number, apart from each other by what only other heads have."""
+    loop = pl.kernels.attention_backward_keys(32, 32, D, causal=True)
+    emitted = pl.emit(pl.pipeline(loop, "gfx950", waves=1))
+    record = launch_record(emitted)
+    assert record["turns"] == "group"
+    assert record["batch"] == ["batch", "heads"]
+    order = {"Q": ("batch", "q", "heads", "group", "d")}
+    for queries, keys, group in ((100, 40, 3), (7, 40, 5), (33, 33, 0)):
+        given = order if group else {}
+        sizes = {"q": queries, "keys": keys, "group": group, "batch": 1, "heads": 2, "d": D}
+        trial = pl.run(emitted, sizes=sizes, order=given)
+        assert trial.ok, trial.summary()
+
+
+def test_all_turns_of_an_array_lie_within_reach_of_one_descriptor() -> None:
+    loop = pl.kernels.attention_backward_keys(32, 32, D, causal=True)
+    launch = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order)).launch
+    sizes = {"q": 64, "keys": 32, "group": 3, "batch": 1, "heads": 1, "d": D}
+    launch.check(sizes, strides={"stride_Q_group": 1 << 28})
+    with pytest.raises(pl.EmitError, match="2 GiB"):
+        launch.check(sizes | {"group": 5}, strides={"stride_Q_group": 1 << 28})
+
+
+@pytest.mark.parametrize("wrong", ["no array's", "shares"])
+def test_turns_are_the_last_dimension_before_tiles(wrong: str) -> None:
+    loop = pl.Loop("sum", over="q")
+    x = loop.stream("X", pl.F32, q=32, n=32)
+    total = loop.carry("total", n=32)
+    total += pl.within(x, loop.left("q", 32)).sum("q")
+    loop.store("out", total)
+    loop.batch("out", over=("batch",))
+    loop.batch("X", over=("batch", "group"))
+    loop.turns("group")
+    assert loop.evaluate(X=np.ones((1, 3, 40, 32)))["out"][0, 0] == 120
+    if wrong == "shares":
+        loop.share("batch")
+    else:
+        loop.batch("X", over=("group", "batch"))
+    with pytest.raises(pl.ScheduleError, match=r"turns|batch dimensions"):
+        _ = loop.meaning
+
+
+def test_what_takes_turns_masks_the_end_of_each() -> None:
+    loop = pl.Loop("gemm", over="k")
+    a, b = (loop.stream(name, pl.BF16, k=32, **{dim: 32}) for name, dim in (("A", "m"), ("B", "n")))
+    c = loop.carry("C", m=32, n=32)
+    c += a.staged() @ b.staged()
+    loop.store("out", c)
+    loop.batch("A", "B", over=("parts",))
+    loop.turns("parts")
+    with pytest.raises(pl.ScheduleError, match="behind the end"):
+        pl.pipeline(loop, "gfx950", waves=1, strategy=in_order)
 
 
 def test_a_loop_may_begin_late_only_if_it_masks_what_is_before() -> None:

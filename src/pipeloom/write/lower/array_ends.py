@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeloom.program.problem_spans import turns_of
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.global_arrays import Array
@@ -34,7 +35,8 @@ def end_descriptor(code: Code, memory: Memory, array: Array, buffer: Register) -
     if array.is_scattered:
         code("s_mov_b32", scratch, frame[f"size {array.node.array_dims[0]}"])
     elif dim == array.over:
-        code("s_mov_b32", scratch, frame[memory.reach])
+        turns = turns_of(meaning.span)  # of which each ends for itself
+        code("s_mov_b32", scratch, frame[f"size {dim}" if turns else memory.reach])
     else:
         code("s_min_u32", scratch, memory.bound(dim), memory.tiles.get(dim, memory.bound(dim)))
         array.fill_blocks(code, scratch)

@@ -47,7 +47,6 @@ from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch, problem_axis
 from pipeloom.write.lower.balance import arranged
 from pipeloom.write.lower.block_place import WorkgroupPlace
-from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.columns import dealt_dimensions
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.copies import plan_copy
@@ -64,6 +63,7 @@ from pipeloom.write.lower.register_kinds import accumulators, loaded_singly
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.start_values import plan_start
 from pipeloom.write.lower.starts import Starts
+from pipeloom.write.lower.turn_clock import clock_of
 from pipeloom.write.lower.wave_clocks import WaveClocks, timed_loop
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text
@@ -137,7 +137,7 @@ class _Emission:
         memory = self.memory = Memory(program.meaning, frame, placing)
         self.block = WorkgroupPlace(memory)
         memory.dealt = dealt
-        self.clock = Clock(program, memory, frame)
+        self.clock = clock_of(program, memory, frame)
         summed = accumulators(program)
         single = loaded_singly(program)
         tiles: dict[str, RegisterTile] = {}

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pipeloom.program import Meaning, Node, NodeKind
 from pipeloom.program.blocked_matrices import BlockedMatrix, blocked_matrix
 from pipeloom.program.index_arrays import per_block
+from pipeloom.program.problem_spans import turns_of
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
@@ -157,7 +158,8 @@ def dimensions(meaning: Meaning) -> tuple[str, ...]:
     placed = (dim for node in nodes if node.at for dim in node.array_dims)
     chosen = (one.dim for node in nodes for one in node.chosen)
     tiles = (dim for node in nodes for dim in node.type.dims)
-    return tuple(dict.fromkeys((*tiles, *placed, *chosen, *meaning.batch)))
+    turns = filter(None, [turns_of(meaning.span)])
+    return tuple(dict.fromkeys((*tiles, *placed, *chosen, *meaning.batch, *turns)))
 
 
 def argument_dims(meaning: Meaning) -> tuple[str, ...]:

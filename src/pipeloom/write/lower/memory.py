@@ -18,6 +18,7 @@ from fractions import Fraction
 
 from pipeloom.program import Meaning, NodeKind
 from pipeloom.program.index_arrays import per_block
+from pipeloom.program.problem_spans import turns_of
 from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advance_base
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
@@ -90,8 +91,9 @@ class Memory:
             frame.work(0)
             frame.work(1)
         for array in self.arrays.values():
-            for dim in array.node.outer[DESCRIPTOR_ROOM:]:
-                frame.scalar(f"argument {stride_name(array.name, dim)}")
+            for at, dim in enumerate(array.node.outer):
+                if at >= DESCRIPTOR_ROOM or dim == turns_of(meaning.span):
+                    frame.scalar(f"argument {stride_name(array.name, dim)}")
         for node in meaning.nodes:
             if node.kind is NodeKind.SCALAR:
                 frame.scalar(f"argument {node.name}")
@@ -106,7 +108,7 @@ class Memory:
                 frame.scalar(f"batch stride {name}", 2, 2)
         if self.begins_later:
             frame.scalar("slice start")
-        if self.begins_later or placing.ragged:
+        if self.begins_later or placing.ragged or turns_of(meaning.span):
             frame.scalar("reach")
         if placing.ragged:
             frame.scalar("pad")
@@ -133,7 +135,7 @@ class Memory:
         """The scalar that says how far the loop goes, in elements."""
         if self.meaning.until is not None:
             return "end"
-        moved = self.begins_later or self.placing.ragged
+        moved = self.begins_later or self.placing.ragged or turns_of(self.meaning.span)
         return "reach" if moved else f"size {self.meaning.over}"
 
     # --- setup ------------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ class Memory:
     def _batch_stride(self, array: Array, dim: str) -> Register:
         """Where the argument is until the descriptor is whole: in what is still free of that."""
         at = array.node.outer.index(dim)
-        if at < DESCRIPTOR_ROOM:
+        if at < DESCRIPTOR_ROOM and dim != turns_of(self.meaning.span):
             return self.frame[f"buffer {array.name}"].part(2 + at)
         return self.frame[f"argument {stride_name(array.name, dim)}"]
 
@@ -223,7 +225,7 @@ class Memory:
         """The base at this problem of the meaning's batch."""
         frame, scratch = self.frame, self.frame["scratch"]
         chosen = {one.dim: frame[f"chosen {one.index}"] for one in array.node.chosen}
-        for dim in array.node.outer:
+        for dim in (d for d in array.node.outer if d != turns_of(self.meaning.span)):
             # Strides of elements may fill their 32 bits, so bytes are made of the index.
             index = chosen[dim] if dim in chosen else frame[f"index {dim}"]
             if array.element > 1:
