@@ -56,7 +56,7 @@ class Reach:
             if near and named in test and took < QUICK:
                 rank = 0.01 * before
             elif test.startswith(BROAD):
-                rank = 0.2 + 0.1 * before
+                rank = 0.2 + 0.02 * before
             else:
                 rank = 0.2 + 0.3 * before if near else 1 + 0.7 * before
             ranked.append((rank + 0.15 * took, test))

@@ -31,6 +31,7 @@ from tests.golden.rows.judged import judged_rows, meaning_rows
 from tests.golden.rows.loops import lowered_rows, woven_rows
 from tests.golden.rows.machine import bank_rows, stream_rows, wait_state_rows
 from tests.golden.rows.modulo import modulo_rows
+from tests.golden.rows.modulo_parts import modulo_part_rows
 from tests.golden.rows.parts import (
     cost_rows,
     layout_rows,
@@ -38,8 +39,11 @@ from tests.golden.rows.parts import (
     op_rows,
     placing_rows,
 )
+from tests.golden.rows.places import place_rows, value_rows
 from tests.golden.rows.reference import body_rows, schedule_rows
+from tests.golden.rows.reference_parts import instruction_rows, step_rows, tile_shape_rows
 from tests.golden.rows.synchronised import sync_rows
+from tests.golden.rows.tiles import FAMILIES, tile_rows
 from tests.golden.rows.tuned import asked_rows, tuned_rows
 from tests.golden.small_kernels import SMALL
 from tests.golden.tables import random_verdicts, whole_gpu
@@ -71,6 +75,13 @@ WANTED: Mapping[str, Callable[[], Any]] = {
     "small loops as tasks": lowered_rows,
     "small loops woven": woven_rows,
     "drawn programs synchronised": sync_rows,
+    "parts of the modulo scheduler": modulo_part_rows,
+    "changed schedules": step_rows,
+    "tiles of schedules": tile_shape_rows,
+    "instructions of schedules": instruction_rows,
+    "tiles that lie elsewhere": place_rows,
+    "values of tiles that lie elsewhere": value_rows,
+    **{f"drawn tiles {family}": partial(tile_rows, family) for family in FAMILIES},
 }
 REMEDY = (
     "if that is meant: pytest tests/golden/test_kernels.py --update-golden, and why in the commit"
