@@ -81,4 +81,55 @@ def layer_norm_of_rows_that_loads_do_not_divide() -> pl.Loop:
     return loop
 
 
+@right(lambda X: {"copy": X, "sum": X.sum(0)}, *({"k": k, "n": 20} for k in (33, 16, 1)))
+def copied_and_summed() -> pl.Loop:
+    loop = pl.Loop("all", over="k")
+    x, total = loop.stream("X", pl.F32, k=16, n=16), loop.carry("total", n=16)
+    total += x.sum("k")
+    loop.store("sum", total)
+    loop.store("copy", x)
+    return loop
+
+
+@right(
+    lambda X: {
+        "tops": sum(X[k : k + 16].max(0) for k in range(0, len(X), 16)),
+        "sum": X.sum(0),
+        "copy": X,
+    },
+    *({"k": k, "n": 20} for k in (33, 7)),
+    arrays=lambda rng, s: {"X": -1 - rng.random((s["k"], s["n"]))},
+)
+def sums_of_the_largest_of_each_tile_beside_a_mask() -> pl.Loop:
+    loop = pl.Loop("tops", over="k")
+    x = loop.stream("X", pl.F32, k=16, n=16)
+    tops, total = loop.carry("most", n=16), loop.carry("total", n=16)
+    tops += x.max("k")
+    total += pl.where(loop.left("k") > 0, x, 0.0).sum("k")
+    for name, value in (("tops", tops), ("sum", total), ("copy", x)):
+        loop.store(name, value)
+    return loop
+
+
+@right(lambda X, Y: {"copy": X, "scale": Y * 2}, *({"i": i} for i in (3, 8, 0)))
+def copied_beside_what_has_nothing_to_do_with_it() -> pl.Loop:
+    loop = pl.Loop("copy", over="i")
+    loop.store("copy", loop.stream("X", pl.BF16, i=2))
+    loop.store("scale", loop.resident("Y", pl.F32) * 2)
+    return loop
+
+
+@right(
+    lambda X: {"out": X * 2, "top": X.max(1)},
+    *({"a": 20, "b": b, "c": c} for b, c in ((2, 1), (2, 8), (3, 9), (1, 3))),
+)
+def largest_of_single_rows_between() -> pl.Loop:
+    loop = pl.Loop("between", over="b")
+    x = loop.stream("X", pl.F32, a=16, b=1, c=8)
+    top = loop.carry("most", start=-np.inf, a=16, c=8)
+    loop.store("out", x * 2)
+    loop.store("top", top.becomes(pl.maximum(top, x.max("b"))))
+    return loop
+
+
 CASES = listed(globals())

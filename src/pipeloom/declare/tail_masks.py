@@ -76,9 +76,8 @@ def _takes_rows(meaning: Meaning) -> bool:
 
 
 def _notices_in_tiles(meaning: Meaning) -> bool:
-    """Whether each iteration stores something of its own tile that sees what lies past the end."""
-    alone = all(node.region is Region.LOOP for node in meaning.outputs)
-    return alone and bool(noticed(meaning, meaning.over))
+    """Whether what an iteration reduces of its own tile sees what lies past the end."""
+    return bool(noticed(meaning, meaning.over))
 
 
 def _along(meaning: Meaning, dims: list[str]) -> Meaning:

@@ -225,10 +225,11 @@ class KernelContract:
         record = self.record
         for dim, size in sizes.items():
             most = int(record.get("most", {}).get(dim, record["size_limit"] - 1))
-            if not 0 <= size <= most:
+            least = 1 if dim in record.get("never_empty", ()) else 0
+            if not least <= size <= most:
                 raise DeviceError(
                     f"{self.name}: the size along {dim} is {size}",
-                    hint=f"it takes at most {most}",
+                    hint=f"it takes {least} to {most}",
                     field=dim,
                 )
             multiple = int(record["multiples"].get(dim, 1))

@@ -33,9 +33,17 @@ EXACT = 2.0**24
 """Whole numbers below are f32, and so are their sums."""
 
 
-def check_added(loop: str, nodes: Iterable[Node]) -> None:
-    """Raise for what cannot be added to."""
+def check_added(loop: str, nodes: Iterable[Node], grid: Iterable[str]) -> None:
+    """Raise for what cannot be added to: along all of the grid, or workgroups would add alike."""
     for node in nodes:
+        lacks = [dim for dim in grid if dim not in node.type.dims]
+        if node.adds and lacks:
+            raise GraphError(
+                f"{loop}: {node.name!r}, {node.type}, is added to its array, and workgroups along "
+                f"{lacks[0]!r} would each add it",
+                hint="store outputs with other dimensions by a kernel of their own",
+                field=node.name,
+            )
         wrong = node.kind is not NodeKind.OUTPUT or node.region is not Region.AFTER
         if node.adds and (wrong or node.type.dtype != F32):
             raise GraphError(

@@ -92,8 +92,8 @@ def idles_past_end(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> bool:
     stored = [n for n in meaning.outputs if n.region is Region.LOOP]
     if len(stored) == len(meaning.outputs):
         return _masks_tails(meaning) or not _mixes(meaning)
-    masked = any(meaning.is_left(n.name, meaning.over) for n in meaning.nodes)
-    return masked and _masks_tails(meaning) and _idles(meaning, End.ARRAYS, inputs)
+    masked = stored or any(meaning.is_left(n.name, meaning.over) for n in meaning.nodes)
+    return bool(masked) and _masks_tails(meaning) and _idles(meaning, End.ARRAYS, inputs)
 
 
 def idles_past(meaning: Meaning, until: str, inputs: Inputs = Inputs.FINITE) -> bool:
@@ -118,16 +118,18 @@ def idles_before(meaning: Meaning, since: str, inputs: Inputs = Inputs.FINITE) -
 def adds_up(meaning: Meaning, inputs: Inputs = Inputs.ALL) -> bool:
     """Whether zeros before the arrays begin change nothing: what is streamed is added up.
 
-    Zero times a value that is infinite would be NaN: that depends on the inputs. A stream that is
-    stored as it is has the zeros stored before it.
+    Zero times a value that is infinite would be NaN: that depends on the inputs. Where nothing but
+    streams is stored as they are, the zeros are stored before them; beside sums, nobody says where.
     """
     values = _values(meaning, End.BEFORE, inputs)
+    sums = any(node.region is Region.AFTER for node in meaning.outputs)
     for node in meaning.nodes:
         if meaning.is_left(node.name, meaning.over):
             return False
         if node.region is not Region.LOOP:
             continue
-        if node.kind is NodeKind.OUTPUT and meaning[node.uses[0]].kind is not NodeKind.STREAM:
+        copied = node.kind is NodeKind.OUTPUT and meaning[node.uses[0]].kind is NodeKind.STREAM
+        if node.kind is NodeKind.OUTPUT and (sums or not copied):
             return False
         if node.kind is not NodeKind.OP:
             continue

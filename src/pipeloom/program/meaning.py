@@ -76,7 +76,7 @@ class Meaning:
             )
         merged_sizes([n.type for n in (*self.inputs, *self.outputs)], f"loop {self.name!r}")
         check_placed(f"loop {self.name!r}", self.over, self.nodes)
-        check_added(f"loop {self.name!r}", self.nodes)
+        check_added(f"loop {self.name!r}", self.nodes, self.grid)
         seen: set[str] = set()
         for node in self.nodes:
             self._check(node, seen)
@@ -385,8 +385,8 @@ class Meaning:
                     names.extend(node.operands)
             for node in self.inputs:
                 if node.name in seen:
-                    lost = set(self.grid) & set(node.type.dims) - set(output.type.dims)
-                    found |= {dim: node.type.sizes[dim] for dim in lost}
+                    lost = {*node.type.dims, *(one.per for one in node.chosen)}
+                    found |= {d: self.tile[d] for d in lost & {*self.grid} - {*output.type.dims}}
         return found
 
     def all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:

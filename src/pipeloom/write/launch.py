@@ -251,17 +251,10 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
     where a kernel of any size can be written.
     """
     check_dimensions(meaning, sizes)
-    counted = _counted(meaning)
-    empty = {*meaning.grid, *meaning.batch, turns_of(meaning.span)}
-    empty |= {meaning.over} if meaning.ragged or meaning.adds_up else set()
-    for node in meaning.inputs:
-        matrix = blocked_matrix(node)
-        if matrix is not None:
-            counted_by = zip(matrix.blocks, node.type.dims, strict=True)
-            empty |= {block for block, dim in counted_by if dim in empty}
+    counted, some = _counted(meaning), never_empty(meaning)
     for dim in dimensions(meaning):
         size = sizes.get(dim)
-        least = 0 if dim in empty else 1
+        least = 1 if dim in some else 0
         most = SIZE_LIMIT if dim not in counted else _EXACT
         if type(size) is not int or not least <= size < most:
             raise EmitError(
@@ -270,6 +263,21 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
                 field=dim,
             )
     meaning.check_sizes(sizes)
+
+
+def never_empty(meaning: Meaning) -> frozenset[str]:
+    """Dimensions of which kernels need an element: not those of all outputs, of which there is then
+    nothing; but those that one of them lacks, which nobody would store."""
+    empty = {*meaning.grid, *meaning.batch, turns_of(meaning.span)}
+    for node in meaning.outputs:
+        empty -= set(meaning.grid) - set(node.type.dims)
+    empty |= {meaning.over} if meaning.ragged or meaning.adds_up else set()
+    for node in meaning.inputs:
+        matrix = blocked_matrix(node)
+        if matrix is not None:
+            counted_by = zip(matrix.blocks, node.type.dims, strict=True)
+            empty |= {block for block, dim in counted_by if dim in empty}
+    return frozenset(dimensions(meaning)) - empty
 
 
 def largest_sizes(meaning: Meaning) -> dict[str, int]:

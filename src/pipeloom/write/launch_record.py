@@ -26,7 +26,7 @@ from pipeloom.program.placed_streams import reads_zeros_past
 from pipeloom.program.problem_spans import turns_of
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
-from pipeloom.write.launch import SIZE_LIMIT, Launch, largest_sizes
+from pipeloom.write.launch import SIZE_LIMIT, Launch, largest_sizes, never_empty
 from pipeloom.write.lower.global_arrays import arrays_of
 
 LAUNCH_FORMAT = FORMAT
@@ -59,6 +59,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         **({"turns": turns} if turns else {}),
         "most_problems": DIVISIBLE if len(launch.meaning.batch) > 1 else SIZE_LIMIT,
         "most": largest_sizes(launch.meaning),
+        "never_empty": sorted(never_empty(launch.meaning)),
         "size_limit": SIZE_LIMIT,
         "span_limit": SPAN_LIMIT,
         "scalars": {

@@ -117,6 +117,10 @@ def test_what_cannot_be_added_is_refused() -> None:
     loop.adds("out")
     with pytest.raises(pl.ScheduleError, match="several lanes have"):
         pl.pipeline(loop, "gfx950", waves=1)
+    loop = sums()
+    loop.store("more", loop.resident("Y", "f32", p=32) * 2)
+    with pytest.raises(pl.ScheduleError, match="workgroups along 'p' would each add it"):
+        pl.pipeline(loop, "gfx950", waves=1)
 
 
 def test_slots_of_a_token_are_added_up() -> None:

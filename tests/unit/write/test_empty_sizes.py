@@ -6,10 +6,13 @@ import pytest
 
 from pipeloom.declare import Loop, kernels, maximum
 from pipeloom.declare.functions import within
+from pipeloom.device.contracts import KernelContract
+from pipeloom.device.hip_errors import DeviceError
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Launchable, run_program
 from pipeloom.judge.verify import verify
-from pipeloom.write import emit_program
+from pipeloom.order.in_order import in_order
+from pipeloom.write import EmitError, emit_program, launch_record
 from tests.unit.write.kernels import ready
 
 
@@ -55,3 +58,23 @@ def test_rows_without_an_element_along_the_loop(target: str) -> None:
     for k in (0, 1):
         trial = run_program(kernel.emitted, kernel, sizes={"m": 19, "k": k})
         assert trial.ok, trial.summary()
+
+
+def test_what_an_output_lacks_is_never_empty() -> None:
+    """No workgroup would be launched to store it. Of rows there may be none, of the loop too."""
+    loop = Loop("largest", over="k")
+    x, largest = loop.stream("X", "f32", m=16, k=16, n=16), loop.carry("largest", m=16)
+    loop.store("twice", x * 2)
+    loop.store("out", largest.becomes(maximum(largest, largest * 2)))
+    kernel = ready(emit_program(pipeline(loop, "gfx950", 1, strategy=in_order), judge=verify))
+    contract = KernelContract.of(launch_record(kernel.emitted))
+    for m, k, n in ((0, 3, 5), (3, 0, 5), (3, 3, 5)):
+        sizes = {"m": m, "k": k, "n": n}
+        trial = run_program(kernel.emitted, kernel, sizes=sizes)
+        assert trial.ok, trial.summary()
+        contract.check(sizes, {})
+    sizes = {"m": 3, "k": 3, "n": 0}
+    with pytest.raises(EmitError, match="along 'n'"):
+        run_program(kernel.emitted, kernel, sizes=sizes)
+    with pytest.raises(DeviceError, match="along n is 0"):
+        contract.check(sizes, {})

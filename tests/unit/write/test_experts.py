@@ -218,3 +218,17 @@ def test_refused_when_it_is_declared() -> None:
 def test_an_index_array_is_data() -> None:
     meaning = moe_up(16, 16, 16).meaning
     assert from_plain(Meaning, to_plain(meaning)) == meaning
+
+
+def test_an_output_by_block_says_so() -> None:
+    """Without rows, blocks of different experts would store it one over the other."""
+    loop = Loop("choice", over="k")
+    a, w = loop.stream("A", "bf16", m=32, k=32).staged(), loop.stream("W", "bf16", n=32, k=32)
+    total = loop.carry("C", m=32, n=32)
+    total += a @ w.staged()
+    loop.store("out", total)
+    loop.store("of expert", loop.resident("Y", "f32", n=32) * 2)
+    loop.choose("W", "Y", over="e", by="experts", per="m")
+    loop.meaning.check_sizes({"m": 32, "n": 70, "e": 2})
+    with pytest.raises(ConfigError, match="a workgroup takes the first 32"):
+        loop.meaning.check_sizes({"m": 33, "n": 70, "e": 2})

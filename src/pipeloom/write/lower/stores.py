@@ -221,16 +221,17 @@ class _Store:
             places[run.row] = into
             code("v_mov_b32", into, 0)
             for axis, low in enumerate(run.row):
-                number = lanes[axis].number
-                if number.is_constant and not low and number.waves[0] == 0:
-                    continue
+                number, dim = lanes[axis].number, array.dims[axis]
+                first = number.is_constant and not low and number.waves[0] == 0
+                if first and (not axis or dim != array.over or not self.ends):
+                    continue  # a block has a first element, an iteration past the end has none
                 lanes[axis].write(code, coordinate, work)
                 if low:
                     code("v_add_u32", coordinate, low, coordinate)
                 memory.scale(code, work, coordinate, array.stride(axis))
                 code("v_add_u32", into, work, into)
-                if axis and self._guards(array.dims[axis]):
-                    code("v_cmp_gt_u32", VCC, self._bound(array.dims[axis]), coordinate)
+                if axis and self._guards(dim):
+                    code("v_cmp_gt_u32", VCC, self._bound(dim), coordinate)
                     code("v_cndmask_b32", into, frame[self._outside], into, VCC)
             if any(self._guards(dim) for dim in array.dims[1:-1]):
                 # A column past the end adds as much, and must not bring it back.
