@@ -29,6 +29,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 BEGIN, END = "<!-- attention_tflops -->", "<!-- end -->"
 MASKED = QUERIES // KEYS
 """Tiles of a causal block that the diagonal may cross."""
+BACKWARD_TILE = 32
+"""Queries, or keys, of an iteration of a loop of the backward pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
     python -m evidence.gemm_fit --steps 2000        # from the shipped ones
     python -m evidence.gemm_fit --held-out source   # how well it predicts what a fit has not seen
+    python -m evidence.gemm_fit --intervals         # what else some constants could be
 
 A fit is a search of random steps with a fixed seed, so it comes to the same numbers everywhere. It
 sees all published shapes and every sixth of the tuned ones. ``--held-out`` fits again and again,
 from round numbers, without the figures of one source (or without a fifth of the shapes), and
-compares with those alone.
+compares with those alone. ``--intervals`` holds a constant at other values and fits the rest again.
 """
 
 from __future__ import annotations
@@ -91,6 +92,17 @@ RANGES = {
 }
 """What a constant can be. MALL is no slower than HBM, and no faster than AMD says of MI300X (17.2
 TB/s, "AMD CDNA 3 Architecture"); bf16 has narrower multipliers than fp16."""
+HELD = {
+    "l2_cycles": (200, 800, 1100),
+    "start_us": (0.5, 2, 3, 4.5, 5, 5.5, 6, 7, 8),
+    "gap_us": (0.5, 1.5, 3, 5, 7, 10),
+    "ramp_cycles": (0, 1500, 2500, 3500, 5000, 6000, 7000),
+    "mall_gb_per_s": (10000, 12000, 17200),
+}
+"""Values that ``--intervals`` tries."""
+EMPTY: frozenset[str] = frozenset()
+AS_GOOD = 1.02
+"""Losses that are no worse by more tell two values apart no more than the search's luck does."""
 
 
 def with_constants(gpu: Gpu, values: Mapping[str, float]) -> Gpu:
@@ -191,16 +203,19 @@ class Fit:
                 total += 0.0 if math.isnan(tau) else order * max(0.0, 0.85 - tau)
         return total
 
-    def run(self, steps: int, start: Mapping[str, float], seed: int = 0) -> dict[str, float]:
-        """The best constants found; the same on every machine."""
+    def run(
+        self, steps: int, start: Mapping[str, float], seed: int = 0, held: frozenset[str] = EMPTY
+    ) -> dict[str, float]:
+        """The best constants found, those that are ``held`` as they are; on every machine alike."""
         draw = random.Random(seed)
         best, loss = dict(start), math.inf
+        free = sorted(start.keys() - held)
         for step_number in range(steps):
             if step_number % -(-steps // LOOKS) == 0:
                 self.look(best)
                 loss = self.loss(best)
             other = dict(best)
-            for name in draw.sample(sorted(other), draw.choice((1, 2, 3))):
+            for name in draw.sample(free, min(len(free), draw.choice((1, 2, 3)))):
                 step = math.exp(draw.gauss(0, draw.choice((0.05, 0.2))))
                 low, high = RANGES.get(name, (0.0, math.inf))
                 other[name] = min(high, max(low, other[name] * step))
@@ -208,6 +223,25 @@ class Fit:
             if found < loss:
                 best, loss = other, found
         return best
+
+
+def intervals(fit: Fit, steps: int) -> list[str]:
+    """A line for each constant of ``HELD``: values with which the rest fits as well as ever."""
+    losses: dict[str, dict[float, float]] = {}
+    free = fit.loss(fit.run(steps, CONSTANTS))
+    for name, values in HELD.items():
+        losses[name] = {CONSTANTS[name]: free}
+        for value in values:
+            found = fit.run(steps, {**CONSTANTS, name: value}, held=frozenset({name}))
+            losses[name][value] = fit.loss(found)
+    best = min(min(each.values()) for each in losses.values())
+    lines = []
+    for name, each in losses.items():
+        good = [value for value in sorted(each) if each[value] <= AS_GOOD * best]
+        tried = ", ".join(f"{value:g}: {each[value] / best:.3f}" for value in sorted(each))
+        said = f"{min(good):g} to {max(good):g}" if good else "none"
+        lines.append(f"{name}: {said} ({tried})")
+    return lines
 
 
 def held_out(how: str, steps: int) -> list[Compared]:
@@ -251,11 +285,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--held-out", choices=("source", "shape"))
     parser.add_argument("--round", action="store_true", help="begin with round numbers")
+    parser.add_argument("--intervals", action="store_true", help="values that are as good")
     arguments = parser.parse_args()
     if arguments.held_out is not None:
         print(table(held_out(arguments.held_out, arguments.steps)))
         return
     fit = Fit(seen_by_fit(cases()))
+    if arguments.intervals:
+        print("\n".join(intervals(fit, arguments.steps)))
+        return
     values = fit.run(arguments.steps, ROUND if arguments.round else CONSTANTS)
     print(json.dumps({name: round(value, 4) for name, value in values.items()}, indent=1))
     print(table(fit.compared(values)))

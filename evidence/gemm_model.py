@@ -37,8 +37,9 @@ SEEN = 6
 """Of the tuned shapes every so many-th is in the fit."""
 FEW = 6
 """Shapes of a group whose order says little."""
-USUAL_ENDS, USUAL_LOSS = 1900.0, 1.002
-"""Of derived blocks: cycles of their ends, and what they take more than their bound."""
+USUAL_ENDS, USUAL_LOSS, USUAL_ROOM = 1900.0, 1.002, 2
+"""Of derived blocks: cycles of their ends, what they take more than their bound, and of how many
+that LDS could hold one does: they have more than two tiles there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,12 @@ def by_bounds(found: Iterable[Case], chip: Callable[[str], Gpu] = gpu_for) -> li
 def usual_costs(arch: str, dtype: str) -> dict[GemmSpec, BlockCost]:
     """Bounds, and what is usually lost."""
     return {
-        job: replace(cost, cycles=cost.cycles * USUAL_LOSS, ends=USUAL_ENDS)
+        job: replace(
+            cost,
+            cycles=cost.cycles * USUAL_LOSS,
+            ends=USUAL_ENDS,
+            resident=max(1, cost.resident // USUAL_ROOM),
+        )
         for job, cost in bounds(arch, dtype).items()
     }
 

@@ -27,6 +27,7 @@ PROBLEMS = (
 COSTS = (
     (Block(256, 256, 64), BlockCost(2060.0, 900.0, 2048.0, "matrix unit", 2, 2)),
     (Block(128, 64, 128), BlockCost(700.5, -40.0, 512.0, "LDS array", 3, 1)),
+    (Block(16, 64, 128, 1, 4), BlockCost(455.0, 900.0, 64.0, "memory", 2, 5, 3, 440.0)),
 )
 
 

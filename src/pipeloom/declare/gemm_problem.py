@@ -119,10 +119,11 @@ class GemmProblem:
         return dtype_for(self.out).bits / 8
 
     @property
-    def in_bytes(self) -> float:
-        """The same, with its share of a block scale."""
+    def in_bytes(self) -> tuple[float, float]:
+        """The same, with its share of a block scale: of A, and of B."""
         scale = dtype_for(self.dtype).scale
-        return self.element_bytes + (0 if scale is None else 1 / scale.size)
+        each = self.element_bytes + (0 if scale is None else 1 / scale.size)
+        return each, each
 
     def __str__(self) -> str:
         batches = f" x {self.batches}" if self.batches > 1 else ""

@@ -20,6 +20,7 @@ from pipeloom.judge.simulate import simulate
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.dtypes import dtype_for
+from pipeloom.machine.occupancy import Resources
 from pipeloom.machine.target import Target
 from pipeloom.order.instructions import refinable
 from pipeloom.order.node_tasks import lower
@@ -30,14 +31,17 @@ from pipeloom.program import Program
 from pipeloom.tuning.shapes import out_type
 from pipeloom.write import EmitError, occupied
 
-SIDES = (32, 64, 96, 128, 160, 192, 224, 256)
+SIDES = (16, 32, 64, 96, 128, 160, 192, 224, 256)
 ROW_BYTES = (64, 128, 256)
 """Of K, in one iteration."""
 LINE_BYTES = 128
 """Of a cache line (CDNA3 and CDNA4): shorter rows only where LDS does not hold two such tiles."""
 GRIDS = ((2, 2), (2, 4), (4, 2))
 """Waves along M and N; the longer side has the more."""
-MOST_ASPECT = 4
+PRODUCT_SIDE = 16
+"""Of one product of the matrix unit, which waves do not share."""
+MOST_ASPECT, NARROW_ASPECT = 4, 8
+"""Of the sides of a block, and of one that is as narrow as a product."""
 SIMULATED_TRIPS = 4
 LEAST_ENDS = 1200.0
 """Cycles of a tile beyond its iterations: the first loads' latency and their way to the products.
@@ -75,11 +79,21 @@ def blocks(dtype: str) -> Iterator[Block]:
     """All that are worth a thought."""
     for m in SIDES:
         for n in SIDES:
-            if max(m, n) <= MOST_ASPECT * min(m, n):
-                for row in ROW_BYTES:
-                    for high, wide in GRIDS:
-                        if high == wide or (high > wide) == (m > n):
-                            yield Block(m, n, row * 8 // dtype_for(dtype).bits, high, wide)
+            for row in ROW_BYTES:
+                for high, wide in grids(m, n):
+                    yield Block(m, n, row * 8 // dtype_for(dtype).bits, high, wide)
+
+
+def grids(m: int, n: int) -> Iterator[tuple[int, int]]:
+    """Waves along M and N, if the sides go together."""
+    least, most = sorted((m, n))
+    if least == PRODUCT_SIDE < most <= NARROW_ASPECT * least:
+        wide = min(4, most // PRODUCT_SIDE)
+        yield (1, wide) if n == most else (wide, 1)
+    elif least > PRODUCT_SIDE and most <= MOST_ASPECT * least:
+        for high, wide in GRIDS:
+            if high == wide or (high > wide) == (m > n):
+                yield high, wide
 
 
 def bounds(
@@ -94,7 +108,7 @@ def bounds(
         costs = [(block, _bound(job)) for block, job in jobs.items()]
         rows = [[to_plain(block), to_plain(cost)] for block, cost in costs if cost is not None]
         if not rows:
-            _lowered(next(iter(jobs.values())))  # which says why there are none
+            lowered(next(iter(jobs.values())))  # which says why there are none
         kept.write(key, {"bounds": rows})
         found = _bounds({"bounds": rows}, jobs)
     return found
@@ -116,7 +130,9 @@ def checked_cost(cost: BlockCost) -> BlockCost:
     """The same, if its numbers can be such."""
     whole = 0 < cost.cycles < MOST_CYCLES and 0 <= cost.matrix < MOST_CYCLES
     ends = abs(cost.ends) < MOST_CYCLES and 0 <= cost.least < MOST_CYCLES
-    if not (whole and ends and 1 <= cost.step < MOST_CYCLES and _UNIT.fullmatch(cost.unit)):
+    beside = 1 <= cost.resident < MOST_CYCLES and 0 <= cost.busy < MOST_CYCLES
+    steps = 1 <= cost.step < MOST_CYCLES
+    if not (whole and ends and beside and steps and _UNIT.fullmatch(cost.unit)):
         raise ConfigError(f"no block costs {cost}", field="store")
     return cost
 
@@ -129,16 +145,25 @@ def _bound(job: GemmSpec) -> BlockCost | None:
     if staged > target.lds_bytes or (row < LINE_BYTES and 2 * staged <= target.lds_bytes):
         return None
     try:
-        lowered = _lowered(job)
-        if not refinable(lowered):
-            return None
-        cycles, unit = bound_of(lowered)
+        tasks = lowered(job)
+        return least_cost(tasks, block, int(staged)) if refinable(tasks) else None
     except (ConfigError, OrderError):
         return None
-    return BlockCost(float(cycles), LEAST_ENDS, float(matrix_cycles(lowered)), unit)
 
 
-def _lowered(job: GemmSpec) -> Lowered:
+def least_cost(tasks: Lowered, block: Block, staged: int) -> BlockCost:
+    """A bound on any order of a loop; ``staged`` bytes of LDS hold the tiles of two iterations."""
+    target = tasks.target
+    cycles, unit = bound_of(tasks)
+    # Of registers, the sums alone: what else a wave holds only its order says.
+    sums = block.m * block.n // (block.waves * target.wave_lanes.value)
+    fits = Resources(sums, 0, 0, staged, block.waves, target).workgroups
+    matrix = float(matrix_cycles(tasks))
+    return BlockCost(float(cycles), LEAST_ENDS, matrix, unit, resident=fits, busy=float(cycles))
+
+
+def lowered(job: GemmSpec) -> Lowered:
+    """The tasks of a block's loop; raises ``ConfigError`` or ``OrderError`` for what is none."""
     loop = job.loop()
     return lower(loop.meaning, job.target, loop.ops, loop.staged, job.waves)
 
@@ -149,6 +174,7 @@ def time_block(job: GemmSpec, store: Store | None = None) -> BlockCost | None:
     known, cost = known_block(job, kept)
     if known:
         return cost
+    cost = None
     try:
         require_written(job)
         derived = derive(
@@ -160,26 +186,27 @@ def time_block(job: GemmSpec, store: Store | None = None) -> BlockCost | None:
             store=kept,
         )
         if derived is not None:
-            require_written(job, derived.program)
+            fits = require_written(job, derived.program).workgroups
+            cost = cost_of(derived, job, fits)
     except (ConfigError, OrderError, EmitError):
-        derived = None
+        pass
     except InternalError as error:  # a fault of ours in one block must not end a long run
         warnings.warn(f"{job.block} for {job.arch} is left out: {error}", stacklevel=2)
-        derived = None
-    cost = None if derived is None else cost_of(derived, job)
     kept.write(
         cost_key(job), {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)}
     )
     return cost
 
 
-def require_written(job: GemmSpec, program: Program | None = None) -> None:
-    """Raise unless the writer takes a program of the block: the first order, if none is given.
+def require_written(job: GemmSpec, program: Program | None = None) -> Resources:
+    """What a program of the block occupies, the first order if none is given.
+
+    Raises ``EmitError`` for what the writer does not take.
 
     The writer itself is asked. It plans every instruction, and writes none, so that costs a tenth
     of a second, where an order that cannot be written would cost its search.
     """
-    occupied(program or first_order(_lowered(job)), placing=placing_of(job))
+    return occupied(program or first_order(lowered(job)), placing=placing_of(job))
 
 
 def known_block(job: GemmSpec, store: Store | None = None) -> tuple[bool, BlockCost | None]:
@@ -196,8 +223,11 @@ def entries(job: GemmSpec, store: Store) -> dict[str, dict[str, Any]]:
     return {key: entry for key, entry in found.items() if entry is not None}
 
 
-def cost_of(derived: Derived, job: GemmSpec) -> BlockCost:
-    """The cycles of a proved program, with those of its ends beyond the iterations."""
+def cost_of(derived: Derived, job: GemmSpec, resident: int) -> BlockCost:
+    """The cycles of a proved program, with those of its ends beyond the iterations.
+
+    ``resident`` workgroups of it fit a compute unit.
+    """
     program, block = derived.program, job.block
     step = program.step
     count = program.iterations.at(program.min_trips) + step * SIMULATED_TRIPS
@@ -206,5 +236,13 @@ def cost_of(derived: Derived, job: GemmSpec) -> BlockCost:
     store = written / program.target.store_bytes_per_clk.value
     ends = trace.total_cycles - count * derived.cycles - store
     least = program.iterations.at(program.min_trips)
-    matrix, unit = float(derived.matrix), derived.unit  # as the store gives it back
-    return BlockCost(derived.cycles, max(0.0, ends), matrix, unit, least, step)
+    return BlockCost(
+        derived.cycles,
+        max(0.0, ends),
+        float(derived.matrix),  # as the store gives it back
+        derived.unit,
+        least,
+        step,
+        resident,
+        float(derived.bound),
+    )

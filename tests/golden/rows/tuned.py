@@ -119,6 +119,7 @@ def asked_rows() -> dict[str, str]:
     drawn: tuple[tuple[str, tuple[Any, ...]], ...] = (
         *(("cycles", (0.0, 1e-9, limit, limit - 1)), ("ends", (-limit, limit, 1 - limit))),
         *(("matrix", (-1.0, 0.0, limit)), ("least", (-1, 0, 1 << 40)), ("step", (0, 1, 1 << 40))),
+        *(("resident", (0, 1, 1 << 40)), ("busy", (-1.0, 0.0, limit))),
         ("unit", ("", "a" * 41, "LDS-array")),
     )
     for name, values in drawn:

@@ -83,7 +83,7 @@ def test_32_elements_along_k_share_a_scale() -> None:
 def test_bytes_of_a_problem() -> None:
     """Of a type, with the share of a block scale; and some type for so many bytes."""
     fp4 = GemmProblem(64, 64, 64, "mxfp4")
-    assert (fp4.element_bytes, fp4.in_bytes, fp4.out_bytes) == (0.5, 17 / 32, 2)
+    assert (fp4.element_bytes, fp4.in_bytes, fp4.out_bytes) == (0.5, (17 / 32, 17 / 32), 2)
     assert GemmProblem(64, 64, 64, "fp8", "f32").out_bytes == 4
     for size in (0.5, 0.75, 1, 2, 4, 8):
         assert GemmProblem(1, 1, 1, some_type(size)).element_bytes == size

@@ -31,9 +31,20 @@ def _cost(block: Block) -> BlockCost:
 
 
 @settings(max_examples=60, deadline=None)
-@given(m=sizes, n=sizes, k=sizes, block=blocks, split=st.sampled_from((1, 2, 4)))
-def test_no_prediction_beats_the_machine(m: int, n: int, k: int, block: Block, split: int) -> None:
-    problem, plan, cost = GemmProblem(m, n, k), Plan(block, split), _cost(block)
+@given(
+    m=sizes,
+    n=sizes,
+    k=sizes,
+    block=blocks,
+    split=st.sampled_from((1, 2, 4)),
+    batches=st.sampled_from((1, 3)),
+    resident=st.sampled_from((1, 2, 5)),
+)
+def test_no_prediction_beats_the_machine(
+    m: int, n: int, k: int, block: Block, split: int, batches: int, resident: int
+) -> None:
+    problem, plan = GemmProblem(m, n, k, batches=batches), Plan(block, split)
+    cost = replace(_cost(block), resident=resident, busy=0.9 * _cost(block).cycles)
     for gpu in GPUS:
         found = predict(gpu, problem, plan, cost)
         peak = gpu.clock_peak_ghz.value
@@ -43,8 +54,8 @@ def test_no_prediction_beats_the_machine(m: int, n: int, k: int, block: Block, s
         assert all(us >= 0 for _, us in found.parts)
         assert found.limit
         moved = traffic(gpu, problem, plan)
-        assert moved.hbm >= (m + n) * k * 2 + m * n * 2
-        assert moved.fill >= (m + n) * k * 2 * 0.99
+        assert moved.hbm >= batches * ((m + n) * k * 2 + m * n * 2)
+        assert moved.fill >= batches * (m + n) * k * 2 * 0.99
         assert 0 <= moved.cold <= 1
 
 
@@ -91,10 +102,42 @@ def test_batches_are_more_workgroups_and_as_much_more_of_everything() -> None:
     assert traffic(MI355X, added, Plan(BIG)).hbm == moved[0].hbm + 2 * 2048**2
 
 
+def test_a_workgroup_starts_while_another_of_its_compute_unit_computes() -> None:
+    """16 of each unit: one after the other, or two beside each other and the ends of one more."""
+    problem = GemmProblem(64 * 256, 64 * 16, 64 * 10)
+    block, tile = Block(64, 64, 64), 10 * 4000.0
+    alone = BlockCost(4000.0, 6000.0, 4000.0, "matrix unit", busy=4000.0)
+    kernel, ends = [], 6000.0 + MI355X.ramp_cycles.value
+    for resident in (1, 2, 16):
+        found = predict(MI355X, problem, Plan(block), replace(alone, resident=resident))
+        cycles = (found.seconds - MI355X.start_us.value * 1e-6) * found.clock_ghz * 1e9
+        kernel.append(cycles - 16 * 64 * 64 * 2 / 8)
+    assert kernel[0] == pytest.approx(16 * (tile + ends), rel=1e-3)
+    assert kernel[1] == kernel[2] == pytest.approx(16 * tile + ends, rel=1e-3)
+    # Where a workgroup alone leaves the unit idle, others use that; two are not enough for all.
+    idle = replace(alone, resident=2, busy=1000.0)
+    found = predict(MI355X, problem, Plan(block), idle)
+    cycles = (found.seconds - MI355X.start_us.value * 1e-6) * found.clock_ghz * 1e9
+    assert cycles == pytest.approx(8 * (tile + ends + 64 * 64 * 2 / 8), rel=1e-3)
+
+
+def test_rows_beyond_the_matrix_are_not_loaded() -> None:
+    """4 rows in a tile of 64 wait as long for their loads as in one of 16, but for B's."""
+    cost = BlockCost(1.0, 2000.0, 1.0, "memory")
+    waits = {
+        (m, high): dict(
+            predict(MI355X, GemmProblem(m, 64, 8192), Plan(Block(high, 64, 64)), cost).parts
+        )["latency of loads"]
+        for m, high in ((4, 16), (4, 64), (64, 64))
+    }
+    assert waits[4, 16] == pytest.approx(waits[4, 64])
+    assert waits[64, 64] == pytest.approx(waits[4, 64] * 128 / 68, rel=0.01)
+
+
 def test_block_scales_are_read_too() -> None:
     plain, scaled = (GemmProblem(2048, 2048, 2048, dtype) for dtype in ("fp8", "mxfp8"))
-    assert scaled.in_bytes == plain.in_bytes * 33 / 32
-    assert GemmProblem(2048, 2048, 2048, "mxfp4").in_bytes == 17 / 32
+    assert scaled.in_bytes == (33 / 32, 33 / 32)
+    assert GemmProblem(2048, 2048, 2048, "mxfp4").in_bytes == (17 / 32, 17 / 32)
     moved = [traffic(MI355X, problem, Plan(BIG)).fill for problem in (plain, scaled)]
     assert moved[1] == moved[0] * 33 / 32
 

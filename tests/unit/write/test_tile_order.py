@@ -133,7 +133,7 @@ def test_the_model_assumes_what_kernels_do(rows: int, columns: int) -> None:
         place = order.place(*divmod(number, columns), rows, columns)
         taken.setdefault((round_, xcd), []).append(place)
     reach = sum(len({r for r, _ in t}) + len({c for _, c in t}) for t in taken.values())
-    fill = reach * block.m * problem.k * problem.in_bytes
+    fill = reach * block.m * problem.k * problem.in_bytes[0]
     assert traffic(gpu, problem, Plan(block, blocked=False)).fill == pytest.approx(fill, rel=0.05)
     best = traffic(gpu, problem, Plan(block)).fill
     assert best * 0.9 < fill < best * 1.4

@@ -2,12 +2,14 @@
 
     block        what one workgroup computes, and how long its parts take on a compute unit
     plan         a block, K split or not, workgroups in an order that suits the caches
-    predict      seconds: rounds of workgroups over the compute units; loads that wait for L2, MALL
-                 and HBM; their bandwidth; the clock that the power allows; split-K's second
-                 kernel, and those that copy rows that are not aligned
+    predict      seconds: workgroups on the compute units, beside each other where they fit;
+                 loads that wait for L2, MALL and HBM; their bandwidth; the clock that the power
+                 allows; split-K's second kernel, and those that copy rows that are not aligned
 
 The loop takes what the simulator says, or what its loads take with as many bytes in flight as a
-compute unit can have, whichever is more. The clock is the highest whose power is allowed: power is
+compute unit can have, whichever is more. While one workgroup starts or ends, others of its compute
+unit compute: together they take what the busiest unit works, or as long as one after the other in
+each of their places, whichever is more. The clock is the highest whose power is allowed: power is
 energy per operation and byte over the time of the kernel and the gap after it.
 """
 
@@ -43,8 +45,8 @@ class ProductSizes(Protocol):
         """Of A and B."""
 
     @property
-    def in_bytes(self) -> float:
-        """The same, with the share of a block scale."""
+    def in_bytes(self) -> tuple[float, float]:
+        """Of A, and of B, with the share of a block scale."""
 
     @property
     def out_bytes(self) -> float: ...
@@ -93,7 +95,8 @@ class BlockCost:
     Storing C is not in it, and what is beyond may be negative, where iterations outside the loop
     are shorter. ``matrix`` of an iteration are those in which the matrix unit works; ``unit`` is
     the busiest. A kernel computes ``least`` iterations, and then ``step`` of them at a time: what K
-    lacks of that are zeros.
+    lacks of that are zeros. ``resident`` workgroups fit a compute unit beside each other; of an
+    iteration of each, ``busy`` cycles are not the others'.
     """
 
     cycles: float
@@ -102,6 +105,8 @@ class BlockCost:
     unit: str
     least: int = 0
     step: int = 1
+    resident: int = 1
+    busy: float = 0.0
 
     def padded(self, iterations: int) -> int:
         """How many are computed where so many are needed."""
@@ -168,21 +173,27 @@ def traffic(gpu: Gpu, problem: ProductSizes, plan: Plan) -> BytesMoved:
     cus, xcds = target.cus.value, target.xcds.value
     copies = plan.split * problem.batches
     workgroups = rows * columns * copies
-    depth = problem.k / plan.split * problem.in_bytes
-    per_xcd, together = min(cus // xcds, ceil(workgroups / xcds)), min(cus, workgroups)
+    depth = problem.k / plan.split
+    # Tiles of one slice and batch: others share nothing with them.
+    per_xcd = min(cus // xcds, ceil(workgroups / xcds), rows * columns)
+    together = min(cus, rows * columns)
+    of_a, of_b = problem.in_bytes
+    sides = problem.m / rows * of_a, problem.n / columns * of_b  # nothing is read beyond C
     if plan.blocked:
-        fill = _rectangle(per_xcd, rows, columns, block) * depth * workgroups / per_xcd
+        fill = _rectangle(per_xcd, rows, columns, *sides) * depth * workgroups / per_xcd
     else:
-        fill = _in_order(target, rows, columns, block, chip=False) * depth * copies
-    operands = (problem.m + problem.n) * problem.k * problem.in_bytes * problem.batches
+        down, across = _reach(target, block, rows, columns, False)
+        fill = (down * sides[0] + across * sides[1]) * depth * copies
+    operands = (problem.m * of_a + problem.n * of_b) * problem.k * problem.batches
     result = problem.m * problem.n * problem.out_bytes * problem.batches
     result += result if problem.reads_c else 0
     if operands <= target.mall_mib.value * 2**20:
         return BytesMoved(fill, operands + result, 0.0)
     if plan.blocked:
-        again = _rectangle(together, rows, columns, block) * depth * workgroups / together
+        again = _rectangle(together, rows, columns, *sides) * depth * workgroups / together
     else:
-        again = _in_order(target, rows, columns, block, chip=True) * depth * copies
+        down, across = _reach(target, block, rows, columns, True)
+        again = (down * sides[0] + across * sides[1]) * depth * copies
     again = max(operands, again)
     return BytesMoved(fill, again + result, min(1.0, again / fill))
 
@@ -200,23 +211,23 @@ def copied_bytes(target: Target, problem: ProductSizes) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _in_order(target: Target, rows: int, columns: int, block: Block, *, chip: bool) -> float:
-    """Rows and columns of elements that the rounds of our kernels cover, of one slice of K."""
-    order = TileOrder.of(target, block.m, block.n)
-    down, across = order.reach(rows, columns, chip=chip)
-    return down * block.m + across * block.n
+def _reach(
+    target: Target, block: Block, rows: int, columns: int, chip: bool
+) -> tuple[float, float]:
+    """Rows and columns of tiles that the rounds of our kernels cover, of one slice of K."""
+    return TileOrder.of(target, block.m, block.n).reach(rows, columns, chip=chip)
 
 
 @lru_cache(maxsize=4096)
-def _rectangle(tiles: int, rows: int, columns: int, block: Block) -> int:
-    """Rows and columns of elements that the best arrangement of so many tiles covers."""
-    best = 0
+def _rectangle(tiles: int, rows: int, columns: int, height: float, width: float) -> float:
+    """Bytes of A and B by K that the best arrangement of so many tiles covers; sides in bytes."""
+    best = 0.0
     for high in range(1, min(tiles, rows) + 1):
         wide = min(columns, ceil(tiles / high))
-        reach = high * block.m + wide * block.n
+        reach = high * height + wide * width
         if high * wide >= min(tiles, rows * columns) and (not best or reach < best):
             best = reach
-    return best or rows * block.m + columns * block.n
+    return best or rows * height + columns * width
 
 
 def predict(gpu: Gpu, problem: ProductSizes, plan: Plan, cost: BlockCost) -> Prediction:
@@ -242,11 +253,14 @@ class _KernelTime:
         tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n)
         self.workgroups = tiles * plan.split * problem.batches
         self.rounds = ceil(self.workgroups / target.cus.value)
+        self.turns = ceil(self.rounds / cost.resident)
         self.iterations = cost.padded(ceil(ceil(problem.k / plan.split) / block.k))
         written = problem.out_bytes if plan.split == 1 else PARTIAL_BYTES
-        store = block.m * block.n * written / target.store_bytes_per_clk.value
-        self.outside = cost.ends + store + gpu.ramp_cycles.value
-        self.loaded = (block.m + block.n) * block.k * problem.in_bytes
+        self.store = block.m * block.n * written / target.store_bytes_per_clk.value
+        self.outside = cost.ends + self.store + gpu.ramp_cycles.value
+        of_a, of_b = problem.in_bytes
+        rows = min(block.m, problem.m) * of_a + min(block.n, problem.n) * of_b
+        self.loaded = rows * block.k
         memory = gpu.memory
         self.behind_ns = memory.mall_ns.value + memory.hbm_ns.value * self.moved.cold
         if any(row * problem.element_bytes % memory.alias_bytes.value == 0 for row in problem.rows):
@@ -281,16 +295,26 @@ class _KernelTime:
         """Seconds in which no product is computed, whatever the clock."""
         return self.gpu.start_us.value * 1e-6 + self.reduce_seconds + self.copy_seconds
 
-    def iteration(self, clock: float) -> float:
-        """Cycles: the simulator's, or what the loads take to come."""
+    def loads(self, clock: float) -> float:
+        """Cycles that the loads of an iteration take to come, with all in flight that can be."""
         latency = self.gpu.memory.l2_cycles.value + self.behind_ns * clock
-        in_flight = self.gpu.target.global_bytes_in_flight.value
-        return max(self.cost.cycles, self.loaded * latency / in_flight)
+        return self.loaded * latency / self.gpu.target.global_bytes_in_flight.value
+
+    def cycles(self, clock: float) -> float:
+        """Of a compute unit that has as many workgroups as any.
+
+        One in each place after the other, or all that the busiest unit works with one more start
+        and end, whichever is more.
+        """
+        cost, loads = self.cost, self.loads(clock)
+        places = self.turns * (self.iterations * max(cost.cycles, loads) + self.outside)
+        work = self.iterations * max(cost.busy, loads) + self.store
+        return max(places, self.rounds * work + self.outside - self.store)
 
     def seconds(self, clock: float) -> float:
         """Of the kernel alone."""
-        tile = self.iterations * self.iteration(clock) + self.outside
-        return max(self.rounds * tile / clock * 1e-9, self.mall_seconds, self.hbm_seconds)
+        compute = self.cycles(clock) / clock * 1e-9
+        return max(compute, self.mall_seconds, self.hbm_seconds)
 
     def clock(self) -> float:
         """The highest whose power is allowed."""
@@ -317,19 +341,25 @@ class _KernelTime:
         useful = self.problem.m * self.problem.n / (self.plan.block.m * self.plan.block.n)
         useful *= self.plan.split * self.problem.batches
         matrix = useful / cus * covered * cost.matrix * to_us
-        iteration = self.iteration(clock)
-        order = self.rounds * self.iterations * (cost.cycles - cost.matrix) * to_us
-        loads = self.rounds * self.iterations * (iteration - cost.cycles) * to_us
-        ends = self.rounds * self.outside * to_us
-        whole = self.rounds * self.iterations * cost.matrix * to_us
-        compute = self.rounds * (self.iterations * iteration + self.outside) * to_us
-        bandwidth = kernel * 1e6 - compute
+        each, loads = self.rounds * self.iterations, self.loads(clock)
+        left = self.cycles(clock)
+        spent = []
+        for cycles in (
+            each * cost.matrix,
+            each * (cost.cycles - cost.matrix),
+            each * max(0.0, loads - cost.cycles),
+            left,
+        ):
+            spent.append(min(left, max(0.0, cycles)))
+            left -= spent[-1]
+        whole, order, late, ends = (cycles * to_us for cycles in spent)
+        bandwidth = kernel * 1e6 - sum(spent) * to_us
         name = "HBM bandwidth" if self.hbm_seconds >= self.mall_seconds else "MALL bandwidth"
         parts = (
             ("matrix unit", matrix),
             ("idle units and padding", max(0.0, whole - matrix)),
-            (cost.unit if cost.unit != "matrix unit" else "order of the loop", max(0.0, order)),
-            ("latency of loads", loads),
+            (cost.unit if cost.unit != "matrix unit" else "order of the loop", order),
+            ("latency of loads", late),
             ("start and end of tiles", ends),
             (name, max(0.0, bandwidth)),
             ("split-K", self.reduce_seconds * 1e6),
