@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence.aiter_corpus.case import Array, Case, Value, worst
-from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
+from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
 
 _TILE = re.compile(r"_(\d+)x(\d+)")
 DEPTH = 4096
@@ -138,8 +138,8 @@ def fp8_case(path: Path) -> Case:
     def values() -> Mapping[str, Value]:
         return {
             "C": np.zeros((m, n), np.uint16),
-            "A": encode_float8(a, "e4m3"),
-            "B": shuffle_rows(encode_float8(b, "e4m3")),
+            "A": encode_float(a, "e4m3"),
+            "B": shuffle_rows(encode_float(b, "e4m3")),
             "SA": np.ascontiguousarray(scale_a.T),
             "SB": scale_b,
             "BIAS": np.zeros(n, np.float32),

@@ -18,7 +18,7 @@ from evidence.aiter_corpus.case import Array, Case, Value, worst
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.emulate.formats import (
     bf16_to_f32,
-    encode_float8,
+    encode_float,
     f32_to_bf16,
     float_table,
 )
@@ -105,7 +105,7 @@ def _random(seed: int, rows: int, wide: bool) -> Array:
 
 
 def _encode(values: Array, wide: bool) -> Array:
-    return f32_to_bf16(values) if wide else encode_float8(values, "e4m3")
+    return f32_to_bf16(values) if wide else encode_float(values, "e4m3")
 
 
 def _decode(codes: Array, wide: bool) -> Array:

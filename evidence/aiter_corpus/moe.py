@@ -17,7 +17,7 @@ import numpy as np
 
 from evidence.aiter_corpus.case import Array, Case, Value, worst
 from evidence.aiter_corpus.gemm import shuffle_rows
-from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
+from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
 
 DIM = 1024
 """Model dimension: a few steps of every loop; at half of it some kernels read past their tokens."""
@@ -47,7 +47,7 @@ def _elements(kind: str, seed: int, rows: int, width: int) -> tuple[Array, Array
         whole = random.integers(-8, 9, (rows, width)).astype(np.int8)
         return whole, whole.astype(np.float32)
     if kind == "fp8":
-        codes = encode_float8(values, "e4m3")
+        codes = encode_float(values, "e4m3")
         return codes, float_table("e4m3")[codes]
     if kind == "fp16":
         half = values.astype(np.float16)
@@ -86,7 +86,7 @@ def _requantised(kind: str, values: Array) -> Array:
     step = np.abs(values).max(1, keepdims=True) / largest
     if kind == "i8":
         return np.asarray(np.trunc(values / step) * step)
-    codes = encode_float8((values / step).astype(np.float32), "e4m3")
+    codes = encode_float((values / step).astype(np.float32), "e4m3")
     return np.asarray(float_table("e4m3")[codes] * step)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
+from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
 
 Array = npt.NDArray[Any]
 
@@ -39,7 +39,7 @@ def encode(values: npt.ArrayLike, kind: str) -> Array:
     if kind == "bf16":
         return f32_to_bf16(array.astype(np.float32))
     if kind in FLOAT8:
-        return encode_float8(array.astype(np.float32), FLOAT8[kind])
+        return encode_float(array.astype(np.float32), FLOAT8[kind])
     return np.ascontiguousarray(array.astype(DTYPES[kind]))
 
 

@@ -7,7 +7,7 @@ that all messages read alike: ``PipelineConfig.depth is 0, but must be at least 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from enum import Enum
@@ -15,7 +15,7 @@ from functools import lru_cache
 from numbers import Integral
 from typing import Any, get_type_hints
 
-from pipeloom.errors import ConfigError
+from pipeloom.errors import ConfigError, ScheduleError
 
 
 def check_int(
@@ -113,6 +113,18 @@ def field_kinds(cls: Any) -> Mapping[str, Any]:
     """The type of each field that a dataclass is made with, by name."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cls) if field.init}
+
+
+def check_known(
+    name: object,
+    known: Collection[str],
+    said: str,
+    field: str,
+    error: type[ScheduleError] = ConfigError,
+) -> None:
+    """Raise ``said`` of a name that is none of those known; the hint has the nearest of them."""
+    if name not in known:
+        raise error(said, hint=nearest(str(name), known), field=field)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

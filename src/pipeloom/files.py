@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeloom.errors import SpecError
+from pipeloom.errors import ScheduleError, SpecError
 
 MOST_TEXT = 16 << 20
 """Bytes of a text file: parsed, JSON takes some twenty times its size."""
@@ -49,6 +49,21 @@ def read_file(path: str | os.PathLike[str], most: int = MOST_BINARY) -> bytes:
 def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
     """The same as text; ``UnicodeDecodeError`` where it is not UTF-8."""
     return read_file(path, most).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+@contextmanager
+def reading(
+    what: object,
+    hint: str | None = None,
+    field: str | None = None,
+    error: type[ScheduleError] = SpecError,
+) -> Iterator[None]:
+    """A file that is read in here; what is wrong with it is raised as one of pipeloom's errors."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as found:
+        why = getattr(found, "strerror", None) or found
+        raise error(f"cannot read {what}: {why}", hint=hint, field=field) from found
 
 
 def read_data(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeloom.judge.emulate import Decoded
-from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
+from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
 from pipeloom.judge.emulate.global_memory import GlobalMemory
 from pipeloom.judge.emulate.lds_shadow import LocalMemory
 from pipeloom.judge.emulate.metadata import parse_metadata
@@ -31,7 +31,7 @@ def test_masks_round_trip(mask: int) -> None:
 @given(FLOAT8, st.integers(0, 255))
 def test_float8_values_encode_to_themselves(name: str, code: int) -> None:
     value = float_table(name)[code : code + 1]
-    again = float_table(name)[encode_float8(value, name)]
+    again = float_table(name)[encode_float(value, name)]
     np.testing.assert_array_equal(again, value)
 
 
@@ -39,7 +39,7 @@ def test_float8_values_encode_to_themselves(name: str, code: int) -> None:
 def test_float8_encoding_is_nearest_even(name: str, value: float) -> None:
     table = float_table(name).astype(np.float64)
     finite = np.flatnonzero(np.isfinite(table))
-    code = int(encode_float8(np.array([value], np.float32), name)[0])
+    code = int(encode_float(np.array([value], np.float32), name)[0])
     got = table[code]
     distance = np.abs(table[finite] - value)
     if not np.isfinite(got):

@@ -17,7 +17,14 @@ from pipeloom import (
     SpecError,
     StructureError,
 )
-from pipeloom.checks import check_bool, check_fields, check_instance, check_int, nearest
+from pipeloom.checks import (
+    check_bool,
+    check_fields,
+    check_instance,
+    check_int,
+    check_known,
+    nearest,
+)
 
 
 def test_a_message_is_followed_by_its_hint() -> None:
@@ -81,6 +88,15 @@ def test_check_instance_lists_the_members_of_an_enum() -> None:
 def test_nearest_comes_first_and_all_are_listed() -> None:
     assert nearest("alpah", ["alpha", "beta"]) == "did you mean 'alpha'? Valid: alpha, beta"
     assert nearest("zzz", ["alpha", "beta"]) == "valid: alpha, beta"
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    check_known("alpha", ["alpha", "beta"], "never said", "f")
+    for name in ("alpah", 1):
+        with pytest.raises(SpecError) as caught:
+            check_known(name, ["alpha", "beta"], "no such name", "f", SpecError)
+        assert (caught.value.message, caught.value.field) == ("no such name", "f")
+        assert caught.value.hint == nearest(str(name), ["alpha", "beta"])
 
 
 @dataclass

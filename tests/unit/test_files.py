@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipeloom import files
-from pipeloom.errors import SpecError
-from pipeloom.files import read_file, read_text, scratch_folder, write_file, write_files
+from pipeloom.errors import GraphError, SpecError
+from pipeloom.files import read_file, read_text, reading, scratch_folder, write_file, write_files
 
 SOURCE = Path(__file__).parents[2] / "src" / "pipeloom"
 
@@ -101,6 +101,17 @@ def test_a_scratch_folder_is_gone_whatever_happens() -> None:
     with pytest.raises(FullError):
         work()
     assert not places[0].exists()
+
+
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_what_cannot_be_read_is_an_error_of_pipeloom(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "a.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(GraphError) as caught, reading("the list", "give one", "names", GraphError):
+        read_text(path)
+    assert "the list" in caught.value.message
+    assert (caught.value.hint, caught.value.field) == ("give one", "names")
 
 
 METHODS = {"read_text", "write_text", "write_bytes", "fdopen", "mkstemp", "TemporaryDirectory"}

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from pipeloom import __version__
 from pipeloom.cli.options import REPEATED, Option, flag, grouped, option
-from pipeloom.errors import SpecError
-from pipeloom.files import read_text, write_file
+from pipeloom.files import read_text, reading, write_file
 from pipeloom.reports.annotations import workflow_commands
 from pipeloom.reports.fail_rules import (
     FailRules,
@@ -64,10 +63,8 @@ def gate_of(arguments: argparse.Namespace) -> FindingGate:
 
 
 def _read(path: str) -> str:
-    try:
+    with reading(path, "name a text file"):
         return read_text(path)
-    except (OSError, ValueError) as error:
-        raise SpecError(f"cannot read {path}: {error}", hint="name a text file") from None
 
 
 def conclude(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text
+from pipeloom.files import read_text, reading
 from pipeloom.judge.simulate.stream import StreamError
 
 _LOOKS_LIKE_A_PATH = re.compile(r"\S*[/\\]\S*|\S+\.[A-Za-z]\w*")
@@ -36,19 +36,10 @@ def read_stream(given: str) -> StreamSource:
     if given == "-":
         return StreamSource(sys.stdin.read(), "<stdin>")
     text = given.strip()
-    try:
+    hint = "give an existing text file, - for standard input, or the stream itself"
+    with reading(f"the stream in {text}", hint, "stream"):
         if text and len(text) < 1024 and Path(text).is_file():
             return StreamSource(read_text(text), text)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise SpecError(
-            f"cannot read the stream in {text}: {getattr(error, 'strerror', None) or 'not text'}",
-            hint="give a text file, - for standard input, or the stream itself",
-            field="stream",
-        ) from error
     if _LOOKS_LIKE_A_PATH.fullmatch(text):
-        raise SpecError(
-            f"there is no stream file {text}",
-            hint="give an existing file, - for standard input, or the stream itself",
-            field="stream",
-        )
+        raise SpecError(f"there is no stream file {text}", hint=hint, field="stream")
     return StreamSource(given)

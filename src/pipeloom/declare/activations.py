@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import pi, sqrt
 from types import MappingProxyType
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.declare.composed import LOG2_E
 from pipeloom.declare.functions import clamp, exp2, maximum, minimum, rcp
 from pipeloom.declare.tensor import Tensor
@@ -40,12 +40,8 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
 
 def activation_for(name: str) -> Callable[[Tensor], Tensor]:
     """The activation of that name."""
-    found = ACTIVATIONS.get(name)
-    if found is None:
-        raise ConfigError(
-            f"activation is {name!r}", hint=nearest(name, ACTIVATIONS), field="activation"
-        )
-    return found
+    check_known(name, ACTIVATIONS, f"activation is {name!r}", "activation")
+    return ACTIVATIONS[name]
 
 
 SWIGLU_ALPHA = 1.702

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.declare.shuffles import shuffled_place
 from pipeloom.declare.values import DeclaredValues
 from pipeloom.errors import GraphError
@@ -213,12 +213,9 @@ class DeclaredArrays(DeclaredValues):
         return found
 
     def _array(self, name: str) -> Node:
-        if name not in self._nodes:
-            raise GraphError(
-                f"loop {self.name!r} has no array {name!r}",
-                hint=nearest(name, self._nodes),
-                field=name,
-            )
+        check_known(
+            name, self._nodes, f"loop {self.name!r} has no array {name!r}", name, GraphError
+        )
         return self._nodes[name]
 
     @property

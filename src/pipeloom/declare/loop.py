@@ -24,7 +24,7 @@ from numbers import Real
 
 import numpy as np
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.declare.arrays import DeclaredArrays
 from pipeloom.declare.carrying import CarriedValues
 from pipeloom.declare.closing import close
@@ -408,12 +408,7 @@ class Loop(DeclaredArrays, CarriedValues):
         numbers = [node.name for node in meaning.nodes if node.kind is NodeKind.SCALAR]
         for what, named, known in (("array", arrays, inputs), ("scalar", scalars or {}, numbers)):
             for name in named:
-                if name not in known:
-                    raise ConfigError(
-                        f"loop {self.name!r} takes no {what} {name!r}",
-                        hint=nearest(name, known),
-                        field=name,
-                    )
+                check_known(name, known, f"loop {self.name!r} takes no {what} {name!r}", name)
         given = {name: np.asarray(array) for name, array in arrays.items()}
         sizes = {
             dim: size

@@ -23,7 +23,7 @@ from pipeloom.drive.emitting import EmitJob, emit
 from pipeloom.drive.measuring import lay_over_trace
 from pipeloom.drive.recorded_kernels import check_remade, recorded
 from pipeloom.errors import SpecError
-from pipeloom.files import read_file
+from pipeloom.files import read_file, reading
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chip_file import chip_text
 from pipeloom.machine.chips import ANY_CHIP, target_for
@@ -117,14 +117,9 @@ def _timed(code: str, records: str) -> Measurement:
         raise SpecError(
             f"{code} was not emitted with --timed", hint="emit it so", field="measurements"
         )
-    try:
+    hint = "give the bytes of the timing buffer after the launch"
+    with reading(f"the records {records}", hint, "measurements"):
         stored = read_file(records)
-    except OSError as error:
-        raise SpecError(
-            f"cannot read the records {records}: {error.strerror}",
-            hint="give the bytes of the timing buffer after the launch",
-            field="measurements",
-        ) from error
     timings = read_timings(stored, kernel.timing)
     if timings.cycles_per_trip <= 0:
         raise SpecError(

@@ -19,7 +19,7 @@ from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.drive.timing_files import judged, launched, time_checked, time_start
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text
+from pipeloom.files import read_text, reading
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.machine.target import Target
@@ -177,12 +177,8 @@ def _stream(text: str, job: CompareJob) -> _One:
                 hint="a stream takes mfma=NAME, waves_per_simd=N and stagger=true",
                 field=key,
             )
-    try:
+    with reading(f"the stream in {path}", "give a text file", "stream"):
         body = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"cannot read the stream in {path}", hint="give a text file", field="stream"
-        ) from error
 
     def run(iterations: int = STREAM_TRIPS) -> Trace:
         return simulate_stream(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pipeloom.drive.code_objects import ASSEMBLY
 from pipeloom.errors import SpecError
-from pipeloom.files import read_file
+from pipeloom.files import read_file, reading
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.emulate import (
     CodeKernel,
@@ -160,12 +160,8 @@ def open_kernel(
         data, name = source, ""
     else:
         name = os.fspath(source)
-        try:
+        with reading(name, "give a .hsaco, .co, .o or .s file"):
             data = read_file(name)
-        except OSError as error:
-            raise SpecError(
-                f"cannot read {name}: {error.strerror}", hint="give a .hsaco, .co, .o or .s file"
-            ) from error
     text = ""
     if name.endswith(ASSEMBLY):
         text, data = assembled(data.decode("utf-8", "replace"), name)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known, nearest
 from pipeloom.drive.checking import CheckEffort
 from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.drive.limiting import OverrunError, limited
@@ -240,12 +240,9 @@ def _wanted(reference: str, function: Callable[..., Any], launch: LaunchSpec) ->
     parameters = inspect.signature(function).parameters.values()
     if not any(one.kind is one.VAR_KEYWORD for one in parameters):
         for one in parameters:
-            if one.name not in given and one.default is one.empty:
-                raise SpecError(
-                    f"{reference} takes {one.name}, which the launch does not have",
-                    hint=nearest(one.name, given),
-                    field="reference",
-                )
+            if one.default is one.empty:
+                said = f"{reference} takes {one.name}, which the launch does not have"
+                check_known(one.name, given, said, "reference", SpecError)
         given = {one.name: given[one.name] for one in parameters if one.name in given}
     try:
         returned = function(**given)

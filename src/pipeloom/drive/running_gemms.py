@@ -21,7 +21,7 @@ from pipeloom.drive.run_limits import RunLimits
 from pipeloom.drive.running import Ran, check_memory, check_work, needed_bytes
 from pipeloom.drive.trial import Trial
 from pipeloom.errors import ConfigError, SpecError
-from pipeloom.files import read_file
+from pipeloom.files import read_file, reading
 from pipeloom.plain import from_plain
 from pipeloom.write import assemble
 
@@ -73,15 +73,9 @@ def run_recorded(
         file = found.code.with_name(Path(str(found.files.get(kernel.name, ""))).name)
         if kernel is made.kernel:
             file = found.code
-        try:
-            same = read_file(file) == assemble(kernel).data
-        except OSError as error:
-            raise SpecError(
-                f"cannot read {file}: {error.strerror}",
-                hint=f"{found.code} needs it; write both anew with pipeloom gemm",
-                field="source",
-            ) from error
-        if not same:
+        with reading(file, f"{found.code} needs it; write both anew with pipeloom gemm", "source"):
+            data = read_file(file)
+        if data != assemble(kernel).data:
             raise SpecError(
                 f"{file} is not what its record gives today",
                 hint="write it anew with pipeloom gemm, or judge it as it is: "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipeloom.checks import check_int, nearest
+from pipeloom.checks import check_int, check_known
 from pipeloom.cms.table import Table
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.loops import LoopSource
@@ -118,10 +118,7 @@ def solve(job: SolveJob, progress: Report | None = None) -> Solved:
 def check_budget(budget: Mapping[str, int]) -> None:
     """Refuse limits that there are not, and those that nothing could be within."""
     for name, value in budget.items():
-        if name not in BUDGETS:
-            raise SpecError(
-                f"the budget has no limit {name!r}", hint=nearest(name, BUDGETS), field="budget"
-            )
+        check_known(name, BUDGETS, f"the budget has no limit {name!r}", "budget", SpecError)
         check_int("budget", name, value, 1)
 
 
@@ -129,10 +126,7 @@ def read_objectives(names: Sequence[str]) -> tuple[Objective, ...]:
     """Objectives by their names."""
     known = {objective.name.lower(): objective for objective in Objective}
     for name in names:
-        if name not in known:
-            raise SpecError(
-                f"there is no objective {name!r}", hint=nearest(name, known), field="objectives"
-            )
+        check_known(name, known, f"there is no objective {name!r}", "objectives", SpecError)
     return tuple(known[name] for name in names)
 
 

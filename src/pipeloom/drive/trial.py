@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.checks import nearest, plain_int
+from pipeloom.checks import check_known, plain_int
 from pipeloom.drive.array_places import UNTOUCHED, ArrayPlace
 from pipeloom.drive.filled_rows import filled, filled_sizes, gaps
 from pipeloom.drive.index_trials import check_stored_once, made_up_indices, overwritten
@@ -262,9 +262,9 @@ Choice = TypeVar("Choice", bound=Enum)
 def _choice(field: str, given: object, kind: type[Choice]) -> Choice:
     """A member of ``kind``, or the one of that name."""
     names = [str(member.value) for member in kind]
-    if isinstance(given, kind) or given in names:
-        return kind(given)
-    raise LaunchError(f"{field} is {given!r}", hint=nearest(str(given), names), field=field)
+    if not isinstance(given, kind):
+        check_known(given, names, f"{field} is {given!r}", field, LaunchError)
+    return kind(given)
 
 
 def _given(
@@ -275,10 +275,7 @@ def _given(
     known |= {n.name: n for n in meaning.outputs if n.adds}
     found = {}
     for name, array in arrays.items():
-        if name not in known:
-            raise LaunchError(
-                f"{meaning.name} has no input {name!r}", hint=nearest(str(name), known), field=name
-            )
+        check_known(name, known, f"{meaning.name} has no input {name!r}", name, LaunchError)
         shape = tuple(sizes[dim] for dim in known[name].dims)
         try:
             whole = known[name].type.dtype == I32

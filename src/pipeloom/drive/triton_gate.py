@@ -19,7 +19,7 @@ from typing import Any
 from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.errors import ConfigError, ScheduleError
-from pipeloom.files import read_file, read_text
+from pipeloom.files import read_file, read_text, reading
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.scan import KernelScan, scan_kernel
 from pipeloom.reports.fail_rules import FailRules, FindingGate, GateResult, Ignored, read_baseline
@@ -106,14 +106,9 @@ def triton_gate(
     """
     known = frozenset[str]()
     if baseline is not None:
-        try:
+        hint = "pipeloom scan --write-baseline writes one"
+        with reading(baseline, hint, "baseline", ConfigError):
             known = read_baseline(read_text(baseline), baseline)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read {baseline}: {error.strerror}",
-                hint="pipeloom scan --write-baseline writes one",
-                field="baseline",
-            ) from None
     rules = FailRules.read(fail_on)
     return TritonGate(FindingGate(rules, tuple(map(Ignored.read, ignore)), known))
 

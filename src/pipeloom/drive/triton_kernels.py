@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check
 from pipeloom.drive.kernel_files import KernelFile
 from pipeloom.errors import ConfigError
@@ -93,12 +93,7 @@ def compile_triton(
             hint="decorate it with @triton.jit or @gluon.jit",
             field="function",
         )
-    if arch not in CHIPS:
-        raise ConfigError(
-            f"arch is {arch!r}, whose kernels are not judged",
-            hint=nearest(str(arch), CHIPS),
-            field="arch",
-        )
+    check_known(arch, CHIPS, f"arch is {arch!r}, whose kernels are not judged", "arch")
     names = [one.name for one in function.params]
     runtime = [one.name for one in function.params if not one.is_constexpr]
     _check_arguments(function, names, runtime, args, constants)

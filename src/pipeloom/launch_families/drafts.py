@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.errors import SpecError
 from pipeloom.judge.emulate import CodeKernel
 from pipeloom.machine_code.c_structs import StructField
@@ -63,13 +63,10 @@ def drafted(kernel: CodeKernel, draft: Draft, given: Sizes) -> dict[str, Any]:
     sizes: dict[str, int | str | None] = {**draft.sizes}
     places = [*_places(kernel, draft)]
     own = {size_name(name) for name, *_ in places}
+    named = [*sizes, *sorted(own - set(sizes))]
     for name in given:
-        if name not in sizes and name not in own:
-            raise SpecError(
-                f"the launch of {kernel.name} has no size {name!r}",
-                hint=nearest(name, [*sizes, *sorted(own - set(sizes))]),
-                field="sizes",
-            )
+        said = f"the launch of {kernel.name} has no size {name!r}"
+        check_known(name, named, said, "sizes", SpecError)
     sizes |= {name: value for name, value in given.items() if name in sizes}
     args = []
     for name, offset, size, pointer in places:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.errors import SpecError
 from pipeloom.judge.emulate import CodeKernel
 from pipeloom.launch_families.described import described
@@ -61,12 +61,9 @@ def found_draft(
     """The draft of a kernel: of the family named, or of the first that knows it."""
     if fields or family == "any":
         return _any(kernel, path, fields)
-    if family is not None and family not in FAMILIES:
-        raise SpecError(
-            f"there is no family {family!r}",
-            hint=nearest(family, [*FAMILIES, "any"]),
-            field="family",
-        )
+    if family is not None:
+        known = [*FAMILIES, "any"]
+        check_known(family, known, f"there is no family {family!r}", "family", SpecError)
     lookers = FAMILIES.values() if family is None else [FAMILIES[family]]
     draft = next(filter(None, (look(kernel, path) for look in lookers)), None)
     if draft is None and family is not None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from pipeloom.checks import nearest
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text, scratch_folder, write_file
+from pipeloom.files import read_text, reading, scratch_folder, write_file
 from pipeloom.write.assemble import check_tools, limited_tool
 
 MOST_FIELDS = 1024
@@ -96,14 +96,8 @@ def header_layout(named: str, folder: Path = Path()) -> tuple[StructField, ...]:
         raise SpecError(
             f"{named!r} names no struct of a header", hint="write args.h:Args", field="layout"
         )
-    try:
+    with reading(path, "a header is named from the launch file's folder", "layout"):
         text = read_text(folder / path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"cannot read {path}: {getattr(error, 'strerror', None) or error}",
-            hint="a header is named from the launch file's folder",
-            field="layout",
-        ) from error
     return _laid(_dumped(text, struct, path), struct, path)
 
 

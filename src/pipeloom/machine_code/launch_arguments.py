@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from pipeloom.checks import check_int, nearest
+from pipeloom.checks import check_int, check_known
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate.loader import MOST_KERNARG
 from pipeloom.machine_code.launch_buffers import Buffer
@@ -30,12 +30,8 @@ class Scalar:
 
     def __post_init__(self) -> None:
         _check_place(self)
-        if self.type not in NUMPY_TYPES:
-            raise ConfigError(
-                f"{_label(self)} has the unknown type {self.type!r}",
-                hint=nearest(self.type, NUMPY_TYPES),
-                field="type",
-            )
+        said = f"{_label(self)} has the unknown type {self.type!r}"
+        check_known(self.type, NUMPY_TYPES, said, "type")
         if isinstance(self.value, float) and self.type[0] != "f":
             raise ConfigError(
                 f"{_label(self)} is {self.value}, but its type is {self.type}",

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pipeloom.checks import check_int, nearest
+from pipeloom.checks import check_int, check_known
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate.loader import MOST_KERNARG
 from pipeloom.machine_code import launch_elements
@@ -88,12 +88,8 @@ class Buffer:
         if self.offset is not None:
             check_int(self.label, "offset", self.offset, 0, MOST_KERNARG)
         known = (*NUMPY_TYPES, *CODED_TYPES)
-        if self.type not in known:
-            raise ConfigError(
-                f"{self.label} has the unknown type {self.type!r}",
-                hint=nearest(self.type, known),
-                field="type",
-            )
+        said = f"{self.label} has the unknown type {self.type!r}"
+        check_known(self.type, known, said, "type")
         for extent in self.shape or ():
             check_int(self.label, "shape", extent, 1, MOST_SIZE)
         if self.shape is not None and len(self.shape) > MOST_DIMENSIONS:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.errors import SpecError
-from pipeloom.files import read_file
+from pipeloom.files import read_file, reading
 from pipeloom.machine.dtypes import DTYPES
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -117,14 +117,8 @@ def file_shape(path: str | os.PathLike[str], kind: str) -> tuple[int, ...]:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    try:
+    with reading(path, "a file is named from the launch file's folder", "file"):
         return read_file(path, 8 * MOST_ELEMENTS)
-    except OSError as error:
-        raise SpecError(
-            f"cannot read {path}: {error.strerror}",
-            hint="a file is named from the launch file's folder",
-            field="file",
-        ) from error
 
 
 def _bare(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeloom.checks import check_int, nearest
+from pipeloom.checks import check_int, check_known
 from pipeloom.errors import ConfigError
 from pipeloom.files import read_data, write_file
 from pipeloom.judge.emulate import Linked, PlacedArg, PointerInto
@@ -169,13 +169,9 @@ def _pointer(buffer: Buffer, link: Link, known: Mapping[str, Array | Linked]) ->
 
 
 def _known(buffer: Buffer, name: str, known: Mapping[str, T], field: str) -> T:
-    if name not in known:
-        relation = "is the same as" if field == "same_as" else "points to"
-        raise ConfigError(
-            f"{buffer.label} {relation} {name!r}, which is no buffer before it",
-            hint=nearest(name, known),
-            field=field,
-        )
+    relation = "is the same as" if field == "same_as" else "points to"
+    said = f"{buffer.label} {relation} {name!r}, which is no buffer before it"
+    check_known(name, known, said, field)
     return known[name]
 
 

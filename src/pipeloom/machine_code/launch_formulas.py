@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known, nearest
 from pipeloom.device.formulas import worth
 from pipeloom.errors import SpecError
 from pipeloom.machine_code.c_structs import StructField, header_layout
@@ -222,12 +222,10 @@ def _struct(
 ) -> Iterator[dict[str, Any]]:
     """The fields of a struct as arguments, each at its offset."""
     for key in row:
-        if key not in ("is", "name", "offset", "layout", "fields"):
-            raise SpecError(
-                f"{where} has no key {key!r}",
-                hint=nearest(str(key), ("name", "offset", "layout", "fields")),
-                field=f"{where}.{key}",
-            )
+        if key != "is":
+            known_keys = ("name", "offset", "layout", "fields")
+            said = f"{where} has no key {key!r}"
+            check_known(key, known_keys, said, f"{where}.{key}", SpecError)
     begin = _whole(row.get("offset"), known, f"{where}.offset")
     layout, given = row.get("layout"), row.get("fields")
     if type(begin) is not int or not isinstance(layout, str) or not isinstance(given, Mapping):
@@ -238,14 +236,10 @@ def _struct(
         )
     header, _, struct = layout.partition(":")
     fields = header_layout(f"{beside(folder, header, where)}:{struct}")
-    names = {one.path for one in fields}
+    names = sorted({one.path for one in fields})
     for name in given:
-        if name not in names:
-            raise SpecError(
-                f"{layout} has no field {name!r}",
-                hint=nearest(str(name), sorted(names)),
-                field=f"{where}.fields.{name}",
-            )
+        said = f"{layout} has no field {name!r}"
+        check_known(name, names, said, f"{where}.fields.{name}", SpecError)
     for one in fields:
         if one.path in given:
             yield field_row(one, given[one.path], begin, where)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry, IndexForm, Places
@@ -107,13 +107,8 @@ class AddressMap:
             )
         for one in self.indexed:
             for name, _ in one.index.factors:
-                if name not in names:
-                    raise ConfigError(
-                        f"the index along {one.dim!r} is {one.index}, but {name!r} is no digit of "
-                        "the tile",
-                        hint=nearest(name, names),
-                        field=one.dim,
-                    )
+                said = f"the index along {one.dim!r} is {one.index}, but {name!r} is no digit of "
+                check_known(name, names, said + "the tile", one.dim)
         lengths = {entry.digit: entry.dim for entry in self.entries}
         for digit in digits:
             known = (*self.dims, lengths.get(digit.name))

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar, get_args
 
-from pipeloom.checks import check_instance, nearest
+from pipeloom.checks import check_instance, check_known
 from pipeloom.errors import ConfigError, StructureError
 from pipeloom.reference.block_program import build_kernel_program
 from pipeloom.reference.blocks import PipelineProgram
@@ -85,12 +85,9 @@ def compile_schedule(
         reorder: Whether the fewest ops may move where no such synchronisation can save the order.
     """
     check_instance("compile_schedule", "schedule", schedule, PipelineSchedule)
-    if sync not in get_args(Sync):
-        raise ConfigError(
-            f"compile_schedule.sync is {sync!r}, but must be one of {', '.join(get_args(Sync))}",
-            hint=nearest(str(sync), get_args(Sync)),
-            field="compile_schedule.sync",
-        )
+    known = get_args(Sync)
+    said = f"compile_schedule.sync is {sync!r}, but must be one of {', '.join(known)}"
+    check_known(sync, known, said, "compile_schedule.sync")
     _check_strategy(strategy)
     config, knobs = schedule.config(), schedule.schedule_config()
     check_instance(schedule.name, "config()", config, PipelineConfig)

@@ -20,7 +20,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, overload
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known, nearest
 from pipeloom.errors import SpecError
 from pipeloom.files import read_data
 from pipeloom.plain import from_plain, key_paths
@@ -185,13 +185,9 @@ def _schedule_name(data: Mapping[str, Any], forms: Forms = SCHEDULES) -> str:
             hint=f"add schedule = one of {', '.join(forms)}",
             field="schedule",
         )
-    if not isinstance(name, str) or name not in forms:
-        raise SpecError(
-            f"schedule is {name!r}, which is not a shipped schedule",
-            hint=nearest(str(name), forms),
-            field="schedule",
-        )
-    return name
+    said = f"schedule is {name!r}, which is not a shipped schedule"
+    check_known(name, list(forms), said, "schedule", SpecError)
+    return str(name)
 
 
 def apply_settings(

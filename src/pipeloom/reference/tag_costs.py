@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from pipeloom.checks import check_fields, check_instance, check_int, nearest
+from pipeloom.checks import check_fields, check_instance, check_int, check_known
 from pipeloom.errors import ConfigError
 from pipeloom.reference.ops import MAX_KERNEL_TAG, OpDesc, OpRole, ResourceKind
 
@@ -110,12 +110,7 @@ class TargetCostModel:
         tags = {name: tag for tag, name, _ in self.entries}
         costs = dict(self._by_tag)
         for name, cycles in latency.items():
-            if name not in tags:
-                raise ConfigError(
-                    f"latency override for unknown op {name!r}",
-                    hint=nearest(name, tags),
-                    field=f"latency.{name}",
-                )
+            check_known(name, tags, f"latency override for unknown op {name!r}", f"latency.{name}")
             check_int("latency", name, cycles, 0)
             costs[tags[name]] = replace(costs[tags[name]], latency=cycles)
         return TargetCostModel(costs, {tag: name for name, tag in tags.items()})

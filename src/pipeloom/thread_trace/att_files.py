@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text
+from pipeloom.files import read_text, reading
 
 T = TypeVar("T")
 
@@ -61,15 +61,8 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def _text(path: Path) -> str:
-    try:
+    with reading(f"{path.name} of the trace", _AGAIN, "measured"):
         return read_text(path)
-    except OSError as error:
-        said = error.strerror or str(error)
-        raise SpecError(
-            f"cannot read {path.name} of the trace: {said}", hint=_AGAIN, field="measured"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise broken(path, "not text in UTF-8") from error
 
 
 def _no_number(word: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeloom import drive
-from pipeloom.checks import check_int, nearest, plain_int
+from pipeloom.checks import check_int, check_known, plain_int
 from pipeloom.declare.gemm_problem import Finish
 from pipeloom.device.images import KernelImage, record_path
 from pipeloom.drive.gemm import SIZES, gemm_kernel, gemm_made_from
@@ -211,8 +211,7 @@ def tune(
         progress: Told of every block that was timed.
     """
     words = [_word(shape) for shape in ([shapes] if _is_shape(shapes) else shapes)]
-    if on not in PLACES:
-        raise ConfigError(f"on is {on!r}", hint=nearest(on, PLACES), field="on")
+    check_known(on, PLACES, f"on is {on!r}", "on")
     if address is not None and on != "ray":
         raise ConfigError("an address is that of a Ray cluster", hint="add on='ray'", field="on")
     if tokens is not None and not any(word.lower() in MODELS for word in words):
@@ -304,10 +303,7 @@ def check_kernel_file(path: Path) -> None:
 def _check_options(call: str, options: Mapping[str, Any]) -> None:
     known = [name for name in signature(tune).parameters if name != "shapes"]
     for name in options:
-        if name not in known:
-            raise ConfigError(
-                f"{call} has no option {name!r}", hint=nearest(name, known), field=name
-            )
+        check_known(name, known, f"{call} has no option {name!r}", name)
 
 
 def _is_shape(given: object) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeloom.drive.gemm import GemmSpec, gemm_program, kernel_name
 from pipeloom.drive.programs import report
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text, write_files
+from pipeloom.files import read_text, reading, write_files
 from pipeloom.show.tuning_page import render_tuning
 from pipeloom.tuning.search import Tuned
 
@@ -20,23 +20,21 @@ Figures = Mapping[tuple[str, str, int, int, int], float]
 def read_figures(path: Path) -> Figures:
     """Of a file with a JSON object a line; the best of each shape."""
     best: dict[tuple[str, str, int, int, int], float] = {}
-    number = 0
-    try:
-        for line in read_text(path).splitlines():
-            number += 1
-            if not line.strip():
-                continue
+    with reading(path, field="published"):
+        lines = read_text(path).splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
             row = json.loads(line)
             key = (row["chip"], row["dtype"], row["m"], row["n"], row["k"])
             best[key] = max(best.get(key, 0.0), float(row["tflops"]))
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror}", field="published") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise SpecError(
-            f"{path}:{number}: no figure ({type(error).__name__}: {error})",
-            hint="a line is an object with m, n, k, dtype, chip and tflops",
-            field="published",
-        ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpecError(
+                f"{path}:{number}: no figure ({type(error).__name__}: {error})",
+                hint="a line is an object with m, n, k, dtype, chip and tflops",
+                field="published",
+            ) from error
     return best
 
 

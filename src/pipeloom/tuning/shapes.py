@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known, nearest
 from pipeloom.declare.gemm_problem import PLAIN, Finish, GemmProblem
 from pipeloom.errors import SpecError
-from pipeloom.files import read_text
+from pipeloom.files import read_text, reading
 from pipeloom.machine.dtypes import dtype_for
 
 DTYPES = ("bf16", "fp16", "fp8", "bf8", "mxfp8", "mxfp4")
@@ -71,12 +71,8 @@ def problems(
 
     A word is a shape (4096x4096x8192), a model, or a file of shapes.
     """
-    if dtype not in DTYPES:
-        raise SpecError(
-            f"dtype {dtype!r} is not one that kernels are tuned for",
-            hint=nearest(dtype, DTYPES),
-            field="dtype",
-        )
+    said = f"dtype {dtype!r} is not one that kernels are tuned for"
+    check_known(dtype, DTYPES, said, "dtype", SpecError)
     found: dict[GemmProblem, None] = {}
     for word in asked:
         for m, n, k in _sizes(word, tokens):
@@ -112,12 +108,8 @@ def _sizes(word: str, tokens: Sequence[int]) -> Iterable[tuple[int, int, int]]:
 
 def _read(path: Path) -> list[tuple[int, int, int]]:
     """One shape a line, M N K with x, commas or spaces between; # starts a comment."""
-    try:
+    with reading(path, "a text file, one M N K a line", "shapes"):
         lines = read_text(path).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"{path} cannot be read: {error}", hint="a text file, one M N K a line", field="shapes"
-        ) from error
     found = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.device.contracts import MOST_ALONG, block_span, whole_trips
 from pipeloom.device.formulas import value_of
 from pipeloom.machine.dispatch import DIVISIBLE
@@ -238,10 +238,7 @@ def check_dimensions(meaning: Meaning, sizes: Mapping[str, int]) -> None:
     """Raise ``EmitError`` for a size along what no array has."""
     known = dimensions(meaning)
     for dim in sizes:
-        if dim not in known:
-            raise EmitError(
-                f"{meaning.name} has no dimension {dim!r}", hint=nearest(dim, known), field=dim
-            )
+        check_known(dim, known, f"{meaning.name} has no dimension {dim!r}", dim, EmitError)
 
 
 def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:

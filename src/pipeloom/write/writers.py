@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.collecting import rarely_collected
 from pipeloom.machine.cdna import CDNA
 from pipeloom.machine.occupancy import Resources
@@ -72,10 +72,6 @@ def occupied(program: Program, **options: Any) -> Resources:
 
 
 def _writer(target: Target) -> Writer:
-    if target.isa not in _WRITERS:
-        raise EmitError(
-            f"nobody writes {target.isa!r}, the instruction set of {target.arch}",
-            hint=nearest(target.isa, _WRITERS),
-            field="isa",
-        )
+    said = f"nobody writes {target.isa!r}, the instruction set of {target.arch}"
+    check_known(target.isa, _WRITERS, said, "isa", EmitError)
     return _WRITERS[target.isa]

@@ -14,9 +14,9 @@ from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import Extent
 from pipeloom.judge.emulate.observe import Effect
-from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.operands import data_row, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
-from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.register_numbers import VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import (
     check_in_flight,
     check_poison,
@@ -29,7 +29,6 @@ from pipeloom.judge.emulate.wave import Wave, lanes_to_mask
 
 def build_atomic(instruction: Decoded) -> MicroOp:
     """The step of a buffer, global or flat atomic."""
-    fields = instruction.fields
     space, _, kind = instruction.name.split("_", 2)
     bits = 64 if kind.endswith(("_x2", "_f64")) else 32
     kind = kind.removesuffix("_x2")
@@ -40,16 +39,13 @@ def build_atomic(instruction: Decoded) -> MicroOp:
     size = 4 * words
     if space == "buffer":
         locate, reads = buffer_address(instruction, Transfer(size))
-        data = target = fields["vdata"]
+        data = target = data_row(instruction, "vdata")
     else:
         locate, reads = global_address(instruction)
-        data, target = fields["data"], fields["vdst"]
-    shift = AGPR - VGPR if fields["acc"] else 0
-    data, target = data + shift, target + shift
+        data, target = data_row(instruction, "data"), data_row(instruction, "vdst")
     compares = kind == "cmpswap"
-    returns = bool(fields["sc0"])
+    returns = bool(instruction.fields["sc0"])
     written = register_bits(VGPR + target, words) if returns else 0
-    is_flat = space == "flat"
 
     def run(wave: Wave) -> None:
         group = wave.group
@@ -70,8 +66,6 @@ def build_atomic(instruction: Decoded) -> MicroOp:
         lanes = wave.exec_mask if returns else 0
         touches = place.touches(wave, Effect.UPDATE, size)
         group.issue(wave, Pending(instruction, WaitQueue.VM, land, written, lanes, touches=touches))
-        if is_flat:
-            group.issue(wave, Pending(instruction, WaitQueue.SMEM, _nothing, written, lanes))
 
     data_bits = register_bits(VGPR + data, words * (2 if compares else 1))
 
@@ -84,10 +78,6 @@ def build_atomic(instruction: Decoded) -> MicroOp:
         settle_writes(wave, step, loading=WaitQueue.VM)
 
     return MicroOp(instruction, run, reads | data_bits, written, screen)
-
-
-def _nothing() -> None:
-    """The LDS half of a flat access that went to memory."""
 
 
 def _rows(wave: Wave, row: int, words: int, lanes: npt.NDArray[np.intp]) -> list[int]:

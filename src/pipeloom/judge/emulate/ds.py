@@ -19,9 +19,9 @@ from pipeloom.judge.emulate.formats import unpack_bits
 from pipeloom.judge.emulate.lds_shadow import Footprint, Index
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
 from pipeloom.judge.emulate.observed import DefectKind
-from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.operands import data_row, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
-from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.register_numbers import LANES, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of
@@ -89,12 +89,6 @@ def build(instruction: Decoded) -> MicroOp | None:
     if name == "ds_nop":
         return MicroOp(instruction, lambda wave: None)
     raise unsupported(instruction)
-
-
-def data_row(instruction: Decoded, field: str) -> int:
-    """The vector register, VGPR or AGPR, that a data field names."""
-    offset = AGPR - VGPR if instruction.fields["acc"] else 0
-    return instruction.fields[field] + offset
 
 
 def lds_footprint(

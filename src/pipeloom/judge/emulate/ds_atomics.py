@@ -17,13 +17,12 @@ from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.ds import (
     UNWRITTEN_LDS,
     addressed,
-    data_row,
     lds_touches,
     race_cause,
     report_race,
 )
 from pipeloom.judge.emulate.observe import Effect
-from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.operands import data_row, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.screening import screen_load

@@ -10,9 +10,9 @@ import numpy as np
 
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.lds_shadow import Index
-from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.operands import data_row, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
-from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR
+from pipeloom.judge.emulate.register_numbers import LANES, VGPR
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, settle_writes
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, POISON_WORD, Wave, lanes_of, mask_of
@@ -28,8 +28,8 @@ def build(instruction: Decoded) -> MicroOp | None:
     name, fields = instruction.name, instruction.fields
     swizzle = name == "ds_swizzle_b32"
     address_row = fields["addr"]
-    data_row = address_row if swizzle else fields["data0"]
-    target = fields["vdst"] + (AGPR - VGPR if fields["acc"] else 0)
+    source_row = address_row if swizzle else fields["data0"]
+    target = data_row(instruction, "vdst")
     offset = fields["offset0"] | fields["offset1"] << 8
     pattern = _swizzle_pattern(instruction, offset) if swizzle else None
     written = 1 << (VGPR + target)
@@ -49,11 +49,11 @@ def build(instruction: Decoded) -> MicroOp | None:
     def run(wave: Wave) -> None:
         chosen = sources(wave)
         seen = (chosen >= 0) & wave.active[chosen]
-        data = np.where(seen, wave.v[data_row][chosen], np.uint32(0))
+        data = np.where(seen, wave.v[source_row][chosen], np.uint32(0))
         active = wave.active.copy()
-        poisoned = wave.poison.get(VGPR + data_row, 0)
+        poisoned = wave.poison.get(VGPR + source_row, 0)
         carried = mask_of(lanes_of(poisoned)[chosen] & seen & active) if poisoned else 0
-        cause = wave.poison_cause.get(VGPR + data_row, NEVER_WRITTEN)
+        cause = wave.poison_cause.get(VGPR + source_row, NEVER_WRITTEN)
         wave.v[target, active] = POISON_WORD
 
         def land() -> None:
@@ -66,10 +66,10 @@ def build(instruction: Decoded) -> MicroOp | None:
     def screen(wave: Wave, step: MicroOp) -> None:
         if not swizzle:
             check_sources(wave, step, [VGPR + address_row])
-        check_in_flight(wave, step, VGPR + data_row, wave.exec_mask)
+        check_in_flight(wave, step, VGPR + source_row, wave.exec_mask)
         settle_writes(wave, step, loading=WaitQueue.LGKM)
 
-    reads = 1 << (VGPR + address_row) | 1 << (VGPR + data_row)
+    reads = 1 << (VGPR + address_row) | 1 << (VGPR + source_row)
     return MicroOp(instruction, run, reads, written, screen)
 
 

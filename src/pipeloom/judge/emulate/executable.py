@@ -26,23 +26,14 @@ from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import EmulateError, UnsupportedInstructionError
 from pipeloom.judge.emulate.valu import build_op
 from pipeloom.judge.emulate.valu_convert import CONVERT_OPS, float8_ops
-from pipeloom.judge.emulate.valu_double import DOUBLE_OPS
 from pipeloom.judge.emulate.valu_float import FLOAT_OPS
 from pipeloom.judge.emulate.valu_integer import INTEGER_OPS
 from pipeloom.judge.emulate.valu_scaled import build_scaled
-from pipeloom.judge.emulate.valu_short import SHORT_OPS
 from pipeloom.judge.emulate.valu_special import build_special
 from pipeloom.judge.emulate.valu_wide import WIDE_OPS
 from pipeloom.judge.emulate.wave import Wave
 
-VECTOR_OPS = {
-    **INTEGER_OPS,
-    **SHORT_OPS,
-    **FLOAT_OPS,
-    **DOUBLE_OPS,
-    **CONVERT_OPS,
-    **WIDE_OPS,
-}
+VECTOR_OPS = {**INTEGER_OPS, **FLOAT_OPS, **CONVERT_OPS, **WIDE_OPS}
 _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
 
 

@@ -108,11 +108,6 @@ def encode_float(values: Floats, name: str) -> npt.NDArray[np.uint8]:
     return np.where(nan, special, result).astype(np.uint8)
 
 
-def encode_float8(values: Floats, name: str) -> npt.NDArray[np.uint8]:
-    """``encode_float`` for the 8-bit formats."""
-    return encode_float(values, name)
-
-
 def fp8_names(arch: str) -> tuple[str, str]:
     """The (fp8, bf8) encodings of a target: FNUZ's, or OCP's."""
     specials = element_type("fp8", target_for(arch)).specials

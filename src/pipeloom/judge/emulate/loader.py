@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from pipeloom.files import read_file
+from pipeloom.files import read_file, reading
 from pipeloom.judge.emulate.metadata import MetadataValue, parse_metadata
 from pipeloom.judge.emulate.traps import CodeObjectError
 from pipeloom.machine.cdna import PROCESSORS
@@ -208,10 +208,8 @@ def load_code_object(source: bytes | str | os.PathLike[str]) -> CodeObject:
     if isinstance(source, bytes):
         elf = source
     else:
-        try:
+        with reading(os.fspath(source), error=CodeObjectError):
             elf = read_file(source)
-        except OSError as error:
-            raise CodeObjectError(f"cannot read {os.fspath(source)}: {error.strerror}") from error
     if elf[:4] != b"\x7fELF":
         raise CodeObjectError(
             f"not an ELF file: it starts with {elf[:4].hex(' ') or 'nothing'}",

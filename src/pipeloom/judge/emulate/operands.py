@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, VGPR, WORD, register_bits
+from pipeloom.judge.emulate.register_numbers import AGPR, EXEC, SCC, VCC, VGPR, WORD, register_bits
 from pipeloom.judge.emulate.traps import UnsupportedInstructionError
 from pipeloom.judge.emulate.wave import Wave
 
@@ -70,6 +70,11 @@ def constant(code: int, kind: str, instruction: Decoded) -> int | None:
             return literal << 32
         return literal
     return None
+
+
+def data_row(instruction: Decoded, field: str) -> int:
+    """The vector register, VGPR or AGPR, that a data field names."""
+    return instruction.fields[field] + (AGPR - VGPR if instruction.fields["acc"] else 0)
 
 
 def scalar_bits(code: int, words: int = 1) -> int:

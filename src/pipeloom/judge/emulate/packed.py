@@ -26,10 +26,9 @@ from pipeloom.judge.emulate.step import MicroOp, Run
 from pipeloom.judge.emulate.valu import DTYPES, VecOp, clamped, source_codes, with_signs
 from pipeloom.judge.emulate.valu_float import FLOAT_OPS
 from pipeloom.judge.emulate.valu_integer import INTEGER_OPS
-from pipeloom.judge.emulate.valu_short import SHORT_OPS
 from pipeloom.judge.emulate.wave import Wave
 
-_WHOLE = {**INTEGER_OPS, **SHORT_OPS, **FLOAT_OPS}
+_WHOLE = {**INTEGER_OPS, **FLOAT_OPS}
 Values = npt.NDArray[Any]
 HalfReader = Callable[[Wave], Values]
 

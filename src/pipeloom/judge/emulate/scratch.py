@@ -13,8 +13,9 @@ from pipeloom.judge.emulate.addressing import OFF, Transfer
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import LaneList
 from pipeloom.judge.emulate.observed import DefectKind
+from pipeloom.judge.emulate.operands import data_row
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
-from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.register_numbers import VGPR, each_register, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.judge.emulate.step import MicroOp
@@ -28,7 +29,7 @@ def build_scratch(instruction: Decoded, transfer: Transfer, is_store: bool) -> M
     offset = signed(fields["offset"], 13)
     vector = fields["addr"] if fields["sve"] else None
     scalar = fields["saddr"] if fields["saddr"] != OFF else None
-    row = fields["data" if is_store else "vdst"] + (AGPR - VGPR if fields["acc"] else 0)
+    row = data_row(instruction, "data" if is_store else "vdst")
     data_bits = register_bits(VGPR + row, words)
     address_bits = 0
     if vector is not None:

@@ -40,6 +40,7 @@ from pipeloom.judge.emulate.step import MicroOp, Screen
 from pipeloom.judge.emulate.wave import Wave, lanes_of, mask_of
 
 Values = npt.NDArray[Any]
+Function = Callable[..., Values]
 Reader = Callable[[Wave], Values]
 Writer = Callable[[Wave, Values], None]
 
@@ -86,6 +87,22 @@ class VecOp:
     saturated: Callable[..., Values] | None = None
     takes_mask: bool = False
     gives_mask: bool = False
+
+
+def in_turn(function: Function) -> Function:
+    """The function of two on three: of the first two, then with the third."""
+    return lambda a, b, c: function(function(a, b), c)
+
+
+def comparing(least: Function, most: Function) -> dict[str, tuple[int, Function]]:
+    """Smaller, larger and middle ones by name: how many sources, and what is computed."""
+    return {
+        "min": (2, least),
+        "max": (2, most),
+        "min3": (3, in_turn(least)),
+        "max3": (3, in_turn(most)),
+        "med3": (3, lambda a, b, c: most(least(a, b), least(most(a, b), c))),
+    }
 
 
 def words_of(kind: str) -> int:

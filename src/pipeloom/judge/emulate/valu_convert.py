@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.formats import (
     bf16_to_f32,
-    encode_float8,
+    encode_float,
     f32_to_bf16,
     float_table,
     fp8_names,
@@ -99,7 +99,7 @@ def float8_ops(arch: str) -> dict[str, VecOp]:
     for suffix, name in (("fp8", fp8), ("bf8", bf8)):
 
         def pack(a: Values, b: Values, name: str = name) -> npt.NDArray[np.uint16]:
-            low, high = encode_float8(a, name), encode_float8(b, name)
+            low, high = encode_float(a, name), encode_float(b, name)
             return (low.astype(np.uint32) | high.astype(np.uint32) << 8).astype(np.uint16)
 
         def widen(a: Words, name: str = name) -> npt.NDArray[np.float32]:

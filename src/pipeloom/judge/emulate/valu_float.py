@@ -10,6 +10,7 @@ AMDGPUCodeGenPrepare.cpp of rcp, rsq and sqrt, AMDGPUInstCombineIntrinsic.cpp of
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,24 +18,10 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.division import division_fixup
 from pipeloom.judge.emulate.fma import fused_f16, fused_f32, fused_f64
-from pipeloom.judge.emulate.valu import VecOp
+from pipeloom.judge.emulate.valu import VecOp, comparing, in_turn
 
 Values = npt.NDArray[Any]
 Function = Callable[..., Values]
-
-
-def smallest(a: Values, b: Values) -> Values:
-    """minNum: a number wins over a NaN."""
-    return np.fmin(a, b)
-
-
-def largest(a: Values, b: Values) -> Values:
-    """maxNum: a number wins over a NaN."""
-    return np.fmax(a, b)
-
-
-def median(a: Values, b: Values, c: Values) -> Values:
-    return largest(smallest(a, b), smallest(largest(a, b), c))
 
 
 def exp2(a: Values) -> Values:
@@ -90,8 +77,41 @@ def _to_i32(a: Values) -> npt.NDArray[np.int32]:
     return np.clip(clean, -(2**31), 2**31 - 1).astype(np.int32)
 
 
-def _three(function: Function) -> Function:
-    return lambda a, b, c: function(function(a, b), c)
+_PI_BITS = 1201
+
+
+@lru_cache(maxsize=1)
+def _two_over_pi() -> int:
+    """The first 1201 fraction bits of 2/pi, by Machin's formula in integers."""
+    scale = 1 << (_PI_BITS + 64)
+
+    def arctan_inverse(x: int) -> int:
+        term = scale // x
+        total, n, sign = term, 3, -1
+        while term:
+            term //= x * x
+            total += sign * (term // n)
+            n, sign = n + 2, -sign
+        return total
+
+    pi = 4 * (4 * arctan_inverse(5) - arctan_inverse(239))
+    return ((2 * scale) << _PI_BITS) // pi
+
+
+def _trig_preop(
+    a: npt.NDArray[np.float64], part: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.float64]:
+    """v_trig_preop_f64: 53 bits of 2/pi, chosen by the argument's size (for range reduction)."""
+    bits = np.ascontiguousarray(a).view(np.uint64)
+    exponents = (bits >> np.uint64(52) & np.uint64(0x7FF)).astype(np.int64)
+    exponents, parts = np.broadcast_arrays(exponents, part)
+    result = []
+    for exponent, chunk in zip(exponents.tolist(), parts.tolist(), strict=True):
+        shift = (chunk & 31) * 53 + max(exponent - 1077, 0)
+        whole = (_two_over_pi() << shift) >> (_PI_BITS - 53) & ((1 << 53) - 1)
+        power = -53 - shift + (128 if exponent >= 1968 else 0)
+        result.append(float(np.ldexp(float(whole), power)))
+    return np.array(result)
 
 
 _EVERY: dict[str, tuple[int, Function]] = {
@@ -99,11 +119,7 @@ _EVERY: dict[str, tuple[int, Function]] = {
     "sub": (2, np.subtract),
     "subrev": (2, lambda a, b: b - a),
     "mul": (2, np.multiply),
-    "min": (2, smallest),
-    "max": (2, largest),
-    "min3": (3, _three(smallest)),
-    "max3": (3, _three(largest)),
-    "med3": (3, median),
+    **comparing(np.fmin, np.fmax),
     "div_fixup": (3, division_fixup),
     "exp": (1, exp2),
     "log": (1, log2),
@@ -119,7 +135,10 @@ _EVERY: dict[str, tuple[int, Function]] = {
     "fract": (1, fraction_of),
     "frexp_mant": (1, lambda a: np.frexp(a)[0]),
 }
-"""Operations by name, their sources and what they compute; the decoder knows which there are."""
+"""Operations by name, their sources and what they compute; the decoder knows which there are.
+
+Of the smaller and the larger (minNum, maxNum) a number wins over a NaN.
+"""
 _FLUSHED = ("exp", "log", "rcp", "rsq", "sqrt")
 """Of f32 alone."""
 
@@ -146,6 +165,7 @@ FLOAT_OPS: dict[str, VecOp] = {
     **_precision("f16", fused_f16, "i16"),
     **_precision("f32", fused_f32, "i32"),
     **_precision("f64", fused_f64, "i32"),
+    "v_trig_preop_f64": VecOp("f64", ("f64", "u32"), _trig_preop),
     "v_fmamk_f32": VecOp("f32", ("f32",) * 3, fused_f32),
     "v_fmaak_f32": VecOp("f32", ("f32",) * 3, fused_f32),
     "v_madmk_f16": VecOp("f16", ("f16",) * 3, fused_f16),
@@ -155,8 +175,8 @@ FLOAT_OPS: dict[str, VecOp] = {
     "v_mul_legacy_f32": VecOp(
         "f32", ("f32",) * 2, lambda a, b: np.where((a == 0) | (b == 0), 0, a * b)
     ),
-    "v_minimum3_f32": VecOp("f32", ("f32",) * 3, _three(np.minimum)),
-    "v_maximum3_f32": VecOp("f32", ("f32",) * 3, _three(np.maximum)),
+    "v_minimum3_f32": VecOp("f32", ("f32",) * 3, in_turn(np.minimum)),
+    "v_maximum3_f32": VecOp("f32", ("f32",) * 3, in_turn(np.maximum)),
     "v_rcp_iflag_f32": VecOp("f32", ("f32",), flushed(reciprocal)),
     "v_exp_legacy_f32": VecOp("f32", ("f32",), exp2),
     "v_log_legacy_f32": VecOp("f32", ("f32",), log2),

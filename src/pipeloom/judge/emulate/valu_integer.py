@@ -1,4 +1,4 @@
-"""Integer and bitwise vector operations (rows for ``valu``)."""
+"""Integer and bitwise vector operations of 16, 32 and 64 bits (rows for ``valu``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.register_numbers import LANES
-from pipeloom.judge.emulate.valu import VecOp
+from pipeloom.judge.emulate.valu import VecOp, comparing
 
 Values = npt.NDArray[Any]
 Words = npt.NDArray[Any]
@@ -102,10 +102,6 @@ def _align(a: Words, b: Words, shift: Words) -> Words:
     return _low((_wide(a) << np.uint64(32) | _wide(b)) >> _wide(shift))
 
 
-def _three(function: Function) -> Function:
-    return lambda a, b, c: function(function(a, b), c)
-
-
 def _bit_count(a: Words, b: Words) -> Words:
     return _low(np.bitwise_count(a)) + b
 
@@ -115,26 +111,6 @@ def _count_below(first: int) -> Function:
     below = np.clip(np.arange(LANES) - first, 0, 32).astype(np.uint64)
     window = _low((np.uint64(1) << below) - np.uint64(1))
     return lambda mask, base: _bit_count(mask & window, base)
-
-
-def _middle(a: Values, b: Values, c: Values) -> Values:
-    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
-
-
-def _add_saturated(a: Words, b: Words) -> Words:
-    return _low(np.minimum(_wide(a) + _wide(b), np.uint64(0xFFFFFFFF)))
-
-
-def _sub_saturated(a: Words, b: Words) -> Words:
-    return np.where(a > b, a - b, np.uint32(0))
-
-
-def _saturate(value: npt.NDArray[np.int64], low: int, high: int) -> npt.NDArray[np.int64]:
-    return np.clip(value, low, high)
-
-
-def _clip32(value: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    return _saturate(value, -(2**31), 2**31 - 1).astype(np.int32)
 
 
 def _bytes_of(value: Words) -> npt.NDArray[np.int64]:
@@ -161,22 +137,44 @@ def _mean_bytes(a: Words, b: Words, c: Words) -> Words:
 def _shift_pack(a: Values, b: Values, shift: Values, low: int, high: int) -> Words:
     """v_ashr_pk: two shifted values, saturated to bytes."""
     amount = (shift & 31).astype(np.int64)
-    parts = [_saturate(_signed_wide(x) >> amount, low, high) & 0xFF for x in (a, b)]
-    return (parts[0] | parts[1] << 8).astype(np.uint16)
+    first, second = (np.clip(_signed_wide(x) >> amount, low, high) & 0xFF for x in (a, b))
+    packed: Words = (first | second << 8).astype(np.uint16)
+    return packed
 
 
-_COMPARING: dict[str, tuple[int, Function]] = {
-    "min": (2, np.minimum),
-    "max": (2, np.maximum),
-    "min3": (3, _three(np.minimum)),
-    "max3": (3, _three(np.maximum)),
-    "med3": (3, _middle),
+def saturating(function: Function) -> Function:
+    """The function on exact integers, clipped to the range of its arguments' type."""
+
+    def run(*values: Values) -> Values:
+        info = np.iinfo(values[0].dtype)
+        exact = function(*[_signed_wide(value) for value in values])
+        clipped: Values = np.clip(exact, info.min, info.max).astype(values[0].dtype)
+        return clipped
+
+    return run
+
+
+def _unsigned_byte(a: Words) -> npt.NDArray[np.int64]:
+    return np.clip(a.astype(np.uint16).view(np.int16).astype(np.int64), 0, 255)
+
+
+_CLAMPED: dict[str, tuple[str, int, Function]] = {
+    "add": ("u16 i16 u32 i32", 2, np.add),
+    "sub": ("u16 i16 u32 i32", 2, np.subtract),
+    "subrev": ("u16 u32", 2, lambda a, b: b - a),
+    "mad": ("u16 i16", 3, lambda a, b, c: a * b + c),
 }
+"""Operations that the clamp bit saturates: of which types, their sources and what they compute."""
 INTEGER_OPS: dict[str, VecOp] = {
     **{
         f"v_{name}_{kind}": VecOp(kind, (kind,) * count, function)
         for kind in ("u32", "i32", "u16", "i16")
-        for name, (count, function) in _COMPARING.items()
+        for name, (count, function) in comparing(np.minimum, np.maximum).items()
+    },
+    **{
+        f"v_{name}_{kind}": VecOp(kind, (kind,) * count, function, saturated=saturating(function))
+        for name, (kinds, count, function) in _CLAMPED.items()
+        for kind in kinds.split()
     },
     "v_mov_b32": VecOp("u32", ("u32",), lambda a: a, copies=True),
     "v_mov_b64": VecOp("u64", ("u64",), lambda a: a, copies=True),
@@ -189,16 +187,14 @@ INTEGER_OPS: dict[str, VecOp] = {
     "v_or_b32": VecOp("u32", _U32, np.bitwise_or, moves_bits=True),
     "v_xor_b32": VecOp("u32", _U32, np.bitwise_xor),
     "v_xnor_b32": VecOp("u32", _U32, lambda a, b: ~(a ^ b)),
-    "v_add_u32": VecOp("u32", _U32, np.add, saturated=_add_saturated),
-    "v_sub_u32": VecOp("u32", _U32, np.subtract, saturated=_sub_saturated),
-    "v_subrev_u32": VecOp(
-        "u32", _U32, lambda a, b: b - a, saturated=lambda a, b: _sub_saturated(b, a)
-    ),
-    "v_add_i32": VecOp(
-        "i32", _I32, np.add, saturated=lambda a, b: _clip32(_signed_wide(a) + _signed_wide(b))
-    ),
-    "v_sub_i32": VecOp(
-        "i32", _I32, np.subtract, saturated=lambda a, b: _clip32(_signed_wide(a) - _signed_wide(b))
+    "v_mul_lo_u16": VecOp("u16", _U16, np.multiply),
+    "v_lshlrev_b16": VecOp("u16", _U16, lambda a, b: b << (a & 15)),
+    "v_lshrrev_b16": VecOp("u16", _U16, lambda a, b: b >> (a & 15)),
+    "v_ashrrev_i16": VecOp("i16", ("i16", "i16"), lambda a, b: b >> (a & 15)),
+    "v_sat_pk_u8_i16": VecOp(
+        "u16",
+        ("u32",),
+        lambda a: (_unsigned_byte(a) | _unsigned_byte(a >> 16) << 8).astype(np.uint16),
     ),
     "v_lshlrev_b32": VecOp("u32", _U32, lambda a, b: b << (a & 31), moves_bits=True),
     "v_lshrrev_b32": VecOp("u32", _U32, lambda a, b: b >> (a & 31), moves_bits=True),
@@ -267,8 +263,8 @@ INTEGER_OPS: dict[str, VecOp] = {
         "u32",
         _I32,
         lambda a, b: (
-            _low(_saturate(_signed_wide(a), -32768, 32767) & 0xFFFF)
-            | _low(_saturate(_signed_wide(b), -32768, 32767) & 0xFFFF) << 16
+            _low(np.clip(_signed_wide(a), -32768, 32767) & 0xFFFF)
+            | _low(np.clip(_signed_wide(b), -32768, 32767) & 0xFFFF) << 16
         ),
     ),
     "v_pack_b32_f16": VecOp("u32", _U16, lambda a, b: _low(a) | _low(b) << 16, moves_bits=True),

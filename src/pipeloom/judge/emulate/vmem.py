@@ -35,10 +35,9 @@ from pipeloom.judge.emulate.global_memory import (
 )
 from pipeloom.judge.emulate.lds_shadow import SOURCE
 from pipeloom.judge.emulate.observe import Effect
-from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.operands import data_row, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import (
-    AGPR,
     LANES,
     M0,
     VGPR,
@@ -72,7 +71,8 @@ def build(instruction: Decoded, arch: str) -> MicroOp | None:
         return MicroOp(instruction, lambda wave: None)
     space, verb, *rest = name.split("_")
     if verb == "atomic" and space in ("buffer", "global", "flat"):
-        return build_atomic(instruction)
+        step = build_atomic(instruction)
+        return _flat(step) if space == "flat" else step
     if space == "tbuffer" or verb not in ("load", "store"):
         raise unsupported(instruction)
     into_lds = bool(instruction.fields.get("lds")) or rest[0] == "lds"
@@ -96,7 +96,7 @@ def build(instruction: Decoded, arch: str) -> MicroOp | None:
         data_field = "data" if verb == "store" else "vdst"
     if into_lds:
         return _load_to_lds(instruction, transfer, locate, reads)
-    row = instruction.fields[data_field] + (AGPR - VGPR if instruction.fields["acc"] else 0)
+    row = data_row(instruction, data_field)
     build_access = _store if verb == "store" else _load
     step = build_access(instruction, transfer, locate, reads, row)
     return _flat(step) if space == "flat" else step

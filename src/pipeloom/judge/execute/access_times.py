@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from random import Random
 
-from pipeloom.checks import nearest
-from pipeloom.errors import ConfigError
+from pipeloom.checks import check_known
 from pipeloom.judge.execute.actions import Side
 from pipeloom.judge.execute.unrolled import Line, WaveWalk
 
@@ -67,11 +66,8 @@ TIMINGS: dict[str, Latencies] = {
 
 def timing_named(name: object) -> Latencies:
     """The timing of that name; raises ``ConfigError`` with the nearest."""
-    if isinstance(name, str) and name in TIMINGS:
-        return TIMINGS[name]
-    raise ConfigError(
-        f"unknown timing {name!r}", hint=nearest(str(name), TIMINGS), field="execute.timing"
-    )
+    check_known(name, [*TIMINGS], f"unknown timing {name!r}", "execute.timing")
+    return TIMINGS[str(name)]
 
 
 class What(IntEnum):

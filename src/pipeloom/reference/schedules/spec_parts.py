@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_known
 from pipeloom.errors import ConfigError
 from pipeloom.reference.config import BlockSizing, FragOrder, TargetProfile
 from pipeloom.reference.geometry import PING_PONG_GRID, KernelGeometry
@@ -124,9 +124,5 @@ class SingleBufferGeometrySpec(GeometrySpec):
 
 
 def _check_name(name: str) -> None:
-    if name not in TARGETS:
-        raise ConfigError(
-            f"target.name is {name!r}, which is not a known target",
-            hint=nearest(name, TARGETS),
-            field="target.name",
-        )
+    said = f"target.name is {name!r}, which is not a known target"
+    check_known(name, TARGETS, said, "target.name")

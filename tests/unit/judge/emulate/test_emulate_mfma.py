@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom.judge.emulate.formats import encode_float8, f32_to_bf16, float_table
+from pipeloom.judge.emulate.formats import encode_float, f32_to_bf16, float_table
 
 Words = npt.NDArray[np.uint32]
 Matrix = npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ def encode(values: npt.NDArray[Any], kind: str, arch: str) -> npt.NDArray[np.uin
     elif kind == "f32":
         typed = flat
     else:
-        typed = encode_float8(flat, "e4m3fnuz" if arch == "gfx942" else "e4m3")
+        typed = encode_float(flat, "e4m3fnuz" if arch == "gfx942" else "e4m3")
     return np.ascontiguousarray(typed).view(np.uint8)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.judge.emulate.formats import encode_float8, f32_to_bf16
+from pipeloom.judge.emulate.formats import encode_float, f32_to_bf16
 
 # name, side, depth, bits
 SHAPES = [
@@ -30,7 +30,7 @@ def encoded(values: Any, name: str) -> Any:
     elif name.endswith("_i8"):
         codes = values.astype(np.int8)
     else:
-        codes = encode_float8(floats, "e4m3")
+        codes = encode_float(floats, "e4m3")
     return np.ascontiguousarray(codes).view(np.uint32).T
 
 

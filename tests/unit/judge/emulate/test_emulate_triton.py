@@ -24,7 +24,7 @@ from pipeloom.judge.emulate import (
 )
 from pipeloom.judge.emulate.formats import (
     bf16_to_f32,
-    encode_float8,
+    encode_float,
     f32_to_bf16,
     float_table,
 )
@@ -135,9 +135,9 @@ def encode(values: npt.NDArray[Any], kind: str) -> npt.NDArray[Any]:
     if kind == "bf16":
         return f32_to_bf16(values.astype(np.float32))
     if kind == "fp8e4b8":
-        return encode_float8(values.astype(np.float32), "e4m3fnuz")
+        return encode_float(values.astype(np.float32), "e4m3fnuz")
     if kind == "fp8e4nv":
-        return encode_float8(values.astype(np.float32), "e4m3")
+        return encode_float(values.astype(np.float32), "e4m3")
     return values.astype({"fp32": np.float32, "fp16": np.float16}[kind])
 
 
@@ -289,7 +289,7 @@ def test_conversion_to_and_from_float8(arch: str, kind: str, table: str) -> None
     types = {"x": "*fp32", "out": f"*{kind}", "n": "i32"}
     run = launch(build(convert, arch, types, {"B": 1024}), (2,), 4, [x, packed, n])
     assert run.ok, [str(f) for f in run.findings]
-    np.testing.assert_array_equal(packed, encode_float8(x, table))
+    np.testing.assert_array_equal(packed, encode_float(x, table))
     back = np.zeros(n, np.float32)
     types = {"x": f"*{kind}", "out": "*fp32", "n": "i32"}
     run = launch(build(convert, arch, types, {"B": 1024}), (2,), 4, [packed, back, n])
