@@ -23,10 +23,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import LDS_KINDS, LOAD_KINDS, Track
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.show.segments import Segment, retired_by, segment_of_event, segments
+from pipeloom.show.segments import Segment, matrix_end, retired_by, segment_of_event, segments
 
 ISSUE, MATRIX, SYNC, MEASURED, LDS, GLOBAL = 1, 2, 3, 4, 10, 40
 """Thread ids; LDS and global operations that overlap take the ids that follow."""
@@ -164,7 +163,7 @@ def _unit_rows(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) 
         elif segment.unit is Track.MATRIX:
             for index in segment.events:
                 event = trace.events[index]
-                end = event.start + issue_costs.matrix_cycles(trace.instruction(event))
+                end = matrix_end(trace, event)
                 yield _slice(segment.label, "matrix", pid, MATRIX, event.start, end, args)
 
 

@@ -19,7 +19,7 @@ from pipeloom.machine_code.loop_times import KernelTiming, LoopTiming
 from pipeloom.show.cards import Card, resource_cards, speed_cards
 from pipeloom.show.page_parts import lost_cycles, verdict_data, whole_page
 from pipeloom.show.page_timeline import lane_data
-from pipeloom.show.segments import Rows, segments, stalls_by_step
+from pipeloom.show.segments import InstructionRows, Rows, segments, stalls_by_step
 
 TIMELINE_EVENTS = 40_000
 """Instructions on a timeline, about: a page of some megabytes."""
@@ -39,7 +39,7 @@ ROLES = {
 }
 
 
-class Disassembly:
+class Disassembly(InstructionRows):
     """The executed instructions by address, cut where loops begin and end."""
 
     def __init__(self, timing: KernelTiming) -> None:
@@ -47,27 +47,12 @@ class Disassembly:
         self.lines = timing.recorded.lines
         self.positions = sorted(self.lines)
         self.pcs = {at: program[at].instruction.pc for at in self.positions}
-        self._numbers = {at: number for number, at in enumerate(self.positions)}
-        self._by_pc = {self.pcs[at]: number for at, number in self._numbers.items()}
-        self._groups = [program.group for program in timing.main.loop.programs]
-        self._waves = timing.main.loop.waves
+        super().__init__(
+            [program.group for program in timing.main.loop.programs],
+            {at: (f"pc {self.pcs[at]:#x}", self.lines[at].text) for at in self.positions},
+        )
+        self._by_pc = {self.pcs[at]: number for at, number in self.numbers.items()}
         self._loops = [loop.loop for loop in timing.loops if loop.loop.trips]
-
-    def find(self, wave: int, section: str, entry: int) -> int | None:
-        """The row of an instruction, by its position in the program."""
-        return self._numbers.get(entry)
-
-    def label(self, number: int) -> str:
-        """The instruction."""
-        return self.lines[self.positions[number]].text
-
-    def name(self, number: int) -> str:
-        """``pc 0x1c4``."""
-        return f"pc {self.pcs[self.positions[number]]:#x}"
-
-    def group(self, wave: int) -> int:
-        """Waves on the same path are a group."""
-        return self._groups[wave]
 
     def row(self, pc: int | None) -> int:
         """The row of an address, or -1."""
@@ -89,7 +74,7 @@ class Disassembly:
         """Loop number or -1, name, and rows of each stretch of code."""
         found = []
         for (loop, name), run in groupby(self.positions, self.section):
-            found.append((loop, name, [self._numbers[at] for at in run]))
+            found.append((loop, name, [self.numbers[at] for at in run]))
         return found
 
 
@@ -110,7 +95,7 @@ def kernel_page(
     trace = timing.main.trace
     shown = timing.shown(_shown_iterations(timing.main, iterations))
     lost = lost_cycles(stalls_by_step(trace, rows))
-    roles = _roles(trace)
+    roles = instruction_roles(trace)
     entries = [
         [
             *(n, f"{pc:x}", rows.label(row), roles.get(at, "other"), -1, stood, "", -1),
@@ -161,6 +146,26 @@ def instruction_page(
     )
 
 
+def instruction_meta(
+    program: str,
+    tile: str,
+    steps: str = "Disassembly",
+    *,
+    knobs: str = "",
+    per_trip: str = "",
+    variant: str = "",
+) -> dict[str, Any]:
+    """What the page is of, and what it calls its parts."""
+    return {
+        "program": program,
+        "tile": tile,
+        "knobs": knobs,
+        "steps": steps,
+        "per_trip": per_trip,
+        "variant": variant,
+    }
+
+
 def _matrix_text(trace: Trace) -> str:
     """``16x16x32 bf16 MFMA``: the matrix instruction that a trace has most of; empty without."""
     found = Counter(
@@ -181,7 +186,8 @@ def _shown_iterations(main: LoopTiming, iterations: int) -> int:
     return min(iterations, max(TIMELINE_EVENTS // body, 2)) if body else 0
 
 
-def _roles(trace: Trace) -> dict[int, str]:
+def instruction_roles(trace: Trace) -> dict[int, str]:
+    """What each instruction does, by its number in the code."""
     return {
         one.entry: ROLES.get(one.kind, "other")
         for program in trace.programs
@@ -192,13 +198,8 @@ def _roles(trace: Trace) -> dict[int, str]:
 
 def _meta(timing: KernelTiming) -> dict[str, Any]:
     trips = timing.main.loop.trips_per_iteration
-    return {
-        "program": timing.name,
-        "tile": str(timing.main),
-        "knobs": "Loops",
-        "steps": "Disassembly",
-        "per_trip": "" if trips == 1 else f"{trips} trips of the loop",
-    }
+    per_trip = "" if trips == 1 else f"{trips} trips of the loop"
+    return instruction_meta(timing.name, str(timing.main), knobs="Loops", per_trip=per_trip)
 
 
 def _headline(timing: KernelTiming, verdict: CheckVerdict | None) -> list[Card]:

@@ -15,73 +15,38 @@ from typing import Any
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.trace import LoopPhase
 from pipeloom.show.cards import Card, speed_cards
-from pipeloom.show.kernel_page import ROLES, TIMELINE_EVENTS, TIMELINE_ITERATIONS, instruction_page
+from pipeloom.show.kernel_page import (
+    TIMELINE_EVENTS,
+    TIMELINE_ITERATIONS,
+    instruction_meta,
+    instruction_page,
+    instruction_roles,
+)
 from pipeloom.show.page_parts import lost_cycles
 from pipeloom.show.page_timeline import lane_data
-from pipeloom.show.segments import segments, stalls_by_step
+from pipeloom.show.segments import InstructionRows, segments, stalls_by_step
 from pipeloom.thread_trace import InstructionCycles, Overlay
 
 _BESIDE = 40
 """Instructions in the table of differences."""
 
 
-class _Traced:
-    """The executed instructions by address."""
-
-    def __init__(self, overlay: Overlay) -> None:
-        self.rows = sorted({row.row.number: row.row for row in overlay.rows}.items())
-        self._numbers = {number: at for at, (number, _) in enumerate(self.rows)}
-        self._groups = [program.group for program in overlay.simulated.programs]
-
-    def find(self, wave: int, section: str, entry: int) -> int | None:
-        return self._numbers.get(entry)
-
-    def label(self, number: int) -> str:
-        return self.rows[number][1].text
-
-    def name(self, number: int) -> str:
-        return f"pc {self.rows[number][1].pc:#x}"
-
-    def group(self, wave: int) -> int:
-        return self._groups[wave]
-
-    def of(self, row: InstructionCycles) -> int:
-        return self._numbers[row.row.number]
-
-
-class _Doubled:
-    """The same for a timeline on which wave 2n is simulated wave n, wave 2n + 1 the measured."""
-
-    def __init__(self, inner: _Traced) -> None:
-        self._inner = inner
-        self.find, self.label, self.name = inner.find, inner.label, inner.name
-
-    def group(self, wave: int) -> int:
-        return self._inner.group(wave // 2)
-
-
 def overlay_page(overlay: Overlay, iterations: int = TIMELINE_ITERATIONS) -> dict[str, Any]:
     """What the page shows of both runs; the timeline has the first ``iterations`` trips."""
-    rows = _Traced(overlay)
     trace = overlay.simulated
+    code = dict(sorted({row.row.number: row.row for row in overlay.rows}.items()))
+    texts = {number: (f"pc {row.pc:#x}", row.text) for number, row in code.items()}
+    groups = [program.group for program in trace.programs]
+    rows = InstructionRows(groups, texts)
+    # On the timeline wave 2n is simulated wave n, wave 2n + 1 the measured one.
+    doubled = InstructionRows([group for group in groups for _ in range(2)], texts)
     lost = lost_cycles(stalls_by_step(trace, rows))
-    roles = {
-        one.entry: ROLES.get(one.kind, "other")
-        for program in trace.programs
-        for one in (*program.prologue, *program.loop, *program.epilogue)
-    }
+    roles = instruction_roles(trace)
     return instruction_page(
         trace,
         None,
         rows,
-        meta={
-            "program": overlay.kernel,
-            "tile": overlay.capture.folder.name,
-            "knobs": "",
-            "steps": "Disassembly",
-            "per_trip": "",
-            "variant": "",
-        },
+        meta=instruction_meta(overlay.kernel, overlay.capture.folder.name),
         cards=_cards(overlay),
         sections=[["code", 0, "", True]],
         entries=[
@@ -89,18 +54,19 @@ def overlay_page(overlay: Overlay, iterations: int = TIMELINE_ITERATIONS) -> dic
                 *(0, f"{row.pc:x}", row.text, roles.get(n, "other"), -1, lost.get(at, 0.0)),
                 *("", -1, row.source),
             ]
-            for at, (n, row) in enumerate(rows.rows)
+            for at, (n, row) in enumerate(code.items())
         ],
         beside=[
-            [rows.of(row), rows.name(rows.of(row)), row.row.text, *_cells(row)]
+            [at, rows.name(at), row.row.text, *_cells(row)]
             for row in overlay.rows[:_BESIDE]
+            for at in (rows.numbers[row.row.number],)
             if row.phase is LoopPhase.LOOP or not overlay.trips
         ],
         notes=[
             "Figures and stalls are the simulation's. A thread trace does not record when data "
             "arrived, so a measured lane shows issue and stalls only."
         ],
-        timeline=_timeline(overlay, rows, iterations),
+        timeline=_timeline(overlay, rows, doubled, iterations),
     )
 
 
@@ -122,14 +88,16 @@ def _cards(overlay: Overlay) -> list[Card]:
     ]
 
 
-def _timeline(overlay: Overlay, rows: _Traced, iterations: int) -> dict[str, Any]:
+def _timeline(
+    overlay: Overlay, rows: InstructionRows, doubled: InstructionRows, iterations: int
+) -> dict[str, Any]:
     both = overlay.aligned()
     body = sum(len(program.loop) for program in both[0].programs)
     trips = min(iterations, max(TIMELINE_EVENTS // (2 * body), 1)) if body else 0
     simulated, measured = (_shortened(trace, trips) for trace in both)
     joined = _joined(simulated, measured)
     found = segments(joined)
-    data = lane_data(joined, _Doubled(rows), found, [None] * len(found))
+    data = lane_data(joined, doubled, found, [None] * len(found))
     alone = lane_data(simulated, rows, segments(simulated), [None] * len(segments(simulated)))
     data["depth"] = lane_data(replace(simulated, total_cycles=joined.total_cycles), rows, (), ())[
         "depth"

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import LDS_KINDS, LOAD_KINDS, Kind, Track
 from pipeloom.judge.simulate.trace import Cause, LoopPhase, Trace
 from pipeloom.program import Program
@@ -20,6 +19,7 @@ from pipeloom.show.segments import (
     Rows,
     Segment,
     drawn_as,
+    matrix_end,
     retired_by,
     row_of,
     segment_of_event,
@@ -181,7 +181,7 @@ def _matrix_rows(trace: Trace, found: Sequence[Segment]) -> list[list[int]]:
         run: list[int] = []
         for index in segment.events:
             event = trace.events[index]
-            end = event.start + issue_costs.matrix_cycles(trace.instruction(event))
+            end = matrix_end(trace, event)
             if run and run[2] == event.start:
                 run[2] = end
             else:

@@ -11,10 +11,11 @@ MFMAs. A person thinks in steps, so pictures show *segments*: what one wave issu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import (
     GLOBAL_KINDS,
     LDS_KINDS,
@@ -53,6 +54,30 @@ class Rows(Protocol):
 
     def group(self, wave: int) -> int:
         """Which waves a wave belongs to."""
+
+
+class InstructionRows:
+    """Rows of instructions that are no program's: by number in the code, a place and a text."""
+
+    def __init__(self, groups: Sequence[int], rows: Mapping[int, tuple[str, str]]) -> None:
+        self.groups, self._rows = groups, tuple(rows.values())
+        self.numbers = {entry: number for number, entry in enumerate(rows)}
+
+    def find(self, wave: int, section: str, entry: int) -> int | None:
+        """The row of an instruction."""
+        return self.numbers.get(entry)
+
+    def label(self, number: int) -> str:
+        """The instruction."""
+        return self._rows[number][1]
+
+    def name(self, number: int) -> str:
+        """Its place."""
+        return self._rows[number][0]
+
+    def group(self, wave: int) -> int:
+        """Waves on the same path are a group."""
+        return self.groups[wave]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +133,11 @@ def drawn_as(trace: Trace, segment: Segment) -> str:
         return _NAMES[segment.unit]
     last = trace.instruction(trace.events[segment.events[-1]])
     return "barrier" if last.kind is Kind.BARRIER else "wait"
+
+
+def matrix_end(trace: Trace, event: Event) -> int:
+    """When the matrix unit is done with what an event gave it."""
+    return event.start + issue_costs.matrix_cycles(trace.instruction(event))
 
 
 def segment_of_event(found: tuple[Segment, ...]) -> dict[int, int]:

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.show.segments import drawn_as, segments
+from pipeloom.show.segments import drawn_as, matrix_end, segments
 
 MOST_BYTES = 90_000
 WIDTH, LEFT, LANE, TOP = 960, 92, 18, 16
@@ -61,7 +60,7 @@ def small_timeline(trace: Trace) -> str:
         for e in trace.events
         for program in (trace.programs[e.wave],)
         if trace.instruction(e).kind is Kind.MFMA
-        for end in (e.start + issue_costs.matrix_cycles(trace.instruction(e)),)
+        for end in (matrix_end(trace, e),)
         if end > first and e.start < last
     ]
     height = TOP + LANE * len(lanes.names)

@@ -13,41 +13,29 @@ from typing import Any
 from pipeloom.judge.simulate.trace import LoopPhase, Trace
 from pipeloom.show.cards import Card, speed_cards
 from pipeloom.show.comparison import Comparison, instruction_row
-from pipeloom.show.kernel_page import ROLES, instruction_page
-from pipeloom.show.segments import stalls_by_step
+from pipeloom.show.kernel_page import ROLES, instruction_meta, instruction_page
+from pipeloom.show.segments import InstructionRows, stalls_by_step
 
 LOOP = "loop"
 
 
-class _StreamLoop:
+def _rows(trace: Trace) -> InstructionRows:
     """The instructions of the loop, which all waves run."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._programs = trace.programs
-
-    def find(self, wave: int, section: str, entry: int) -> int | None:
-        return entry
-
-    def label(self, number: int) -> str:
-        return self._programs[0].loop[number].label
-
-    def name(self, number: int) -> str:
-        return f"{LOOP}[{number}]"
-
-    def group(self, wave: int) -> int:
-        return self._programs[wave].group
+    loop = enumerate(trace.programs[0].loop)
+    rows = {number: (f"{LOOP}[{number}]", one.label) for number, one in loop}
+    return InstructionRows([program.group for program in trace.programs], rows)
 
 
 def stream_row(name: str, trace: Trace) -> Comparison:
     """Figures of one trip."""
     trace = _numbered(trace)
-    return instruction_row(name, trace, _StreamLoop(trace))
+    return instruction_row(name, trace, _rows(trace))
 
 
 def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
     """What the page shows of a stream: figures of ``trace``, the timeline of ``shown``."""
     trace, shown = _numbered(trace), _numbered(shown)
-    rows = _StreamLoop(trace)
+    rows = _rows(trace)
     stalls = stalls_by_step(trace, rows)
     lost = {row.row: round(row.mean, 1) for row in reversed(stalls) if row.phase is LoopPhase.LOOP}
     cycles = f"{trace.steady_cycles_per_iteration:.0f}"
@@ -55,14 +43,7 @@ def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
         trace,
         shown,
         rows,
-        meta={
-            "program": name,
-            "tile": "a stream",
-            "knobs": "",
-            "steps": "Stream",
-            "per_trip": "",
-            "variant": name,
-        },
+        meta=instruction_meta(name, "a stream", "Stream", variant=name),
         cards=[
             Card(
                 cycles,

@@ -12,13 +12,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase, StallRow, Trace
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, no_loop_text
-from pipeloom.show.segments import StepStall, shares, stalls_by_step
+from pipeloom.show.segments import StepStall, matrix_end, shares, stalls_by_step
 from pipeloom.show.step_rows import listing, main_loop, pace
 
 TIMELINE_ITERATIONS = 2
@@ -242,9 +241,8 @@ def _unit_rows(
     for event in trace.events:
         instruction = trace.instruction(event)
         if event.wave in waves and instruction.kind is Kind.MFMA:
-            busy = issue_costs.matrix_cycles(instruction)
             colour = ("green", "bright_cyan")[trace.programs[event.wave].group % 2]
-            matrix.append((event.start, event.start + busy, (str(event.wave % 10), colour)))
+            matrix.append((event.start, matrix_end(trace, event), (str(event.wave % 10), colour)))
     yield "matrix unit", _dominant(matrix, begin, end, step), None
     loads = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR)
     reads = (Kind.LDS_READ, Kind.LDS_WRITE)
