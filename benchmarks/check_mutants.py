@@ -35,8 +35,7 @@ from pipeloom.judge.check.record import Recorder
 from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.emulate import CodeKernel, Directed, EmulateError, Timing, run_kernel
 from pipeloom.judge.emulate.disassembly import instruction_text
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT
-from pipeloom.judge.emulate.wait_counts import WaitCounts
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitCounts
 
 _S_NOP = 0xBF800000
 _S_WAITCNT = 0xBF8C0000

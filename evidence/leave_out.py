@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evidence.calibration import LoopCase, compare, loop_cases
-from pipeloom.calibrate.descent import Range, descend, middle
-from pipeloom.calibrate.refitting import LoopErrors
+from pipeloom.calibrate.refitting import LoopErrors, Range, descend, middle
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 

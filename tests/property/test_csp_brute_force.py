@@ -16,8 +16,7 @@ from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind
 from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 from pipeloom.reference.strategies.branch_and_bound import BodySearch
-from pipeloom.reference.strategies.budget import NodeBudget
-from pipeloom.reference.strategies.contract import OrderLimits
+from pipeloom.reference.strategies.contract import NodeBudget, OrderLimits
 from pipeloom.reference.strategies.cost import OrderCost, lower_bound, order_cost
 from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy

@@ -33,9 +33,8 @@ from pipeloom.machine_code.launch_template import template
 from pipeloom.machine_code.loop_times import KernelTiming
 from pipeloom.reports.fail_rules import FindingGate
 from pipeloom.reports.from_judges import of_check, with_wrong_result
-from pipeloom.show.check_text import render_check
+from pipeloom.show.check_text import render_check, render_reports
 from pipeloom.show.console import TerminalConsole
-from pipeloom.show.report_text import render_reports
 
 SIMULATED = 120_000
 """Instructions of all waves that are simulated unless told otherwise: 1 s or so."""

@@ -1,10 +1,16 @@
-"""``pipeloom simulate``: cycles, stalls and a timeline."""
+"""``pipeloom simulate``: cycles, stalls and a timeline.
+
+The text of ``--stream``: given as it is, in a file, or on standard input.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -13,10 +19,10 @@ from pipeloom.cli.common import simulate_job, verify_command
 from pipeloom.cli.options import JSON, CommandUsage, flag, grouped, option
 from pipeloom.cli.printing import print_json, say
 from pipeloom.cli.source_options import EMITTED, MACHINE, PROBLEM, source, sync, tile
-from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.simulating import Simulation, prepare
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text, reading
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
@@ -24,6 +30,40 @@ from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.timeline import render_estimate, render_trace
 from pipeloom.show.verdict_text import verdict_line
+
+_LOOKS_LIKE_A_PATH = re.compile(r"\S*[/\\]\S*|\S+\.[A-Za-z]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSource:
+    """A stream and the name of where it came from; no name where it was the option's own text."""
+
+    text: str
+    name: str = ""
+
+    def located(self, error: StreamError) -> SpecError:
+        """The error as an editor wants it: with line and column for a text of several lines."""
+        if not self.name:
+            return error
+        before = self.text[: error.position]
+        line, column = before.count("\n") + 1, error.position - (before.rfind("\n") + 1) + 1
+        told = error.message.removeprefix(f"stream, character {error.position}: ")
+        return SpecError(f"{self.name}:{line}:{column}: {told}", hint=error.hint)
+
+
+def read_stream(given: str) -> StreamSource:
+    """``-`` is standard input, the path of a file that file; anything else is the stream itself."""
+    if given == "-":
+        return StreamSource(sys.stdin.read(), "<stdin>")
+    text = given.strip()
+    hint = "give an existing text file, - for standard input, or the stream itself"
+    with reading(f"the stream in {text}", hint, "stream"):
+        if text and len(text) < 1024 and Path(text).is_file():
+            return StreamSource(read_text(text), text)
+    if _LOOKS_LIKE_A_PATH.fullmatch(text):
+        raise SpecError(f"there is no stream file {text}", hint=hint, field="stream")
+    return StreamSource(given)
+
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate.disassembly import instruction_text
+from pipeloom.judge.emulate.pending import WaitCounts
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.wait_counts import WaitCounts
 from pipeloom.judge.simulate import Kind, WaveOp
 from pipeloom.judge.wait_states import read_assembly, registers_of
 from pipeloom.machine.cdna import CYCLES_PER_PASS

@@ -4,11 +4,19 @@
     html = fill_page(data)
 
 Building the data and filling the page are apart so that tests can ask questions of the data.
+
+A declared value in one line: ``C.next = matmul(A, B) + C, f32 256x256``.
+
+The assembly of the report page: every line of the kernel, and the row of the step it serves.
+
+Texts are there once, rows of steps in runs, because there are thousands of lines;
+``assets/types.js`` unpacks them and must change together with this file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from pipeloom.errors import ConfigError
@@ -17,12 +25,10 @@ from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify.findings import CounterexampleStep, Status, StepPlace, Verdict
 from pipeloom.machine_code.written_lines import WrittenLine
-from pipeloom.program import Program, Work
+from pipeloom.program import Node, NodeKind, Program, Work
 from pipeloom.show.cards import Card, speed_cards
 from pipeloom.show.dependence_graph import Graph, graph_of
 from pipeloom.show.headers import no_loop_text, sync_text, tile_text
-from pipeloom.show.node_text import node_text
-from pipeloom.show.page_assembly import assembly_data
 from pipeloom.show.page_parts import lost_cycles, verdict_data, whole_page
 from pipeloom.show.page_timeline import timeline_data
 from pipeloom.show.segments import StepStall, stalls_by_step
@@ -37,6 +43,56 @@ from pipeloom.show.step_rows import (
     tiles_text,
     trip_counts,
 )
+
+
+def assembly_data(name: str, lines: Sequence[WrittenLine], rows: Listing) -> dict[str, Any]:
+    """A kernel's lines: ``text`` has their numbers in ``texts``.
+
+    ``entry`` are runs of (row of the listing or -1, lines), ``number`` runs of (line of the text,
+    lines that follow it one by one), ``groups`` the lines at which the code of each group begins.
+    """
+    numbers: dict[str, int] = {}
+    served = [-1 if line.step is None else rows.at.get(line.step, -1) for line in lines]
+    starts = groupby(enumerate(lines), lambda pair: pair[1].number - pair[0])
+    runs = [[pair[1].number for pair in run] for _, run in starts]
+    begins: dict[int, int] = {}
+    for at, line in enumerate(lines):
+        if line.step is not None:
+            begins.setdefault(line.step[0], at)
+    return {
+        "name": name,
+        "text": [numbers.setdefault(line.text, len(numbers)) for line in lines],
+        "texts": list(numbers),
+        "entry": [[entry, len(list(run))] for entry, run in groupby(served)],
+        "number": [[run[0], len(run)] for run in runs],
+        "groups": [begins[group] for group in sorted(begins)],
+    }
+
+
+_KINDS = {
+    NodeKind.STREAM: "a tile of memory per iteration",
+    NodeKind.RESIDENT: "a tile of memory",
+    NodeKind.SCALAR: "an argument",
+    NodeKind.CONSTANT: "a constant",
+    NodeKind.LEFT: "elements left",
+    NodeKind.SIZE: "elements in all",
+}
+
+
+def node_text(node: Node, *, sized: bool = True) -> str:
+    """What gives the value and its type; with its sizes, unless those are not of elements."""
+    sizes = "x".join(str(size) for size in node.type.shape) if sized else ""
+    kind = f"{node.type.dtype}{' ' * bool(sizes)}{sizes}"
+    if node.kind is NodeKind.OP:
+        added = f" + {node.init}" if node.init is not None else ""
+        where = f" where {node.when}, else {node.otherwise}" if node.when is not None else ""
+        return f"{node.name} = {node.op}({', '.join(node.uses)}){added}{where}, {kind}"
+    if node.kind is NodeKind.OUTPUT:
+        return f"{node.name} = {', '.join(node.uses)}, stored as {kind}"
+    if node.kind is NodeKind.CARRY:
+        return f"{node.name}: {', '.join(node.uses)} of the iteration before, {kind}"
+    return f"{node.name}: {_KINDS[node.kind]}, {kind}"
+
 
 TIMELINE_ITERATIONS = 4
 _MEANING = {

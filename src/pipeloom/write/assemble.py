@@ -8,8 +8,15 @@ Every instruction gets a local label on its own line, and a section that is not 
 their offsets: so the line map comes from the assembler itself, not from guesses about sizes. A
 diagnostic comes back with the line of our text and the schedule entry it came from.
 
-Text may come from others: it cannot reach other files (``directives``), and the tools have limits
+Text may come from others: it cannot reach other files, and the tools have limits
 of time, memory and size.
+
+Assembly of others, before the assembler sees it: nothing in it may reach another file.
+
+LLVM's assembler takes any file by ``.include`` and ``.incbin``, and prints lines of it in its
+diagnostics; ``.deplibs`` makes the linker look for one. Macros can put such a name together from
+parts, so in a text with macros no name of a statement may be made from arguments, and no argument
+may hold a line of its own. Comments are not told apart: an argument can end one early.
 """
 
 from __future__ import annotations
@@ -33,9 +40,42 @@ from pipeloom.errors import ConfigError
 from pipeloom.files import read_file, scratch_folder, write_file
 from pipeloom.machine.elf import read_sections
 from pipeloom.machine.source_lines import LineMap
-from pipeloom.write.directives import refuse_reaching
 from pipeloom.write.faults import AssemblyError
 from pipeloom.write.kernel import EmittedKernel
+
+_REACHING = re.compile(r"\.(include|incbin|deplibs|altmacro)\b", re.IGNORECASE)
+_MACROS = re.compile(r"\.(macro|rept?|irpc?)\b", re.IGNORECASE)
+_LABEL = re.compile(r"(?:[\w.$@]|\\@|\\\(\))+\s*:|/\*.*?\*/|\s+")
+"""What may stand before the name of a statement; ``\\@`` is a number, ``\\()`` is nothing."""
+
+
+def refuse_reaching(text: str) -> None:
+    """Raise ``AssemblyError`` for text that reaches other files, or might."""
+    lines = re.split(r"[\n\r]", text)
+    for number, line in enumerate(lines, 1):
+        found = _REACHING.search(line)
+        if found is not None:
+            raise _refused(number, found[0], "pass one file that holds all, without this word")
+    if _MACROS.search(text) is None:
+        return
+    for number, line in enumerate(lines, 1):
+        at = 0
+        while (before := _LABEL.match(line, at)) is not None:
+            at = before.end()
+        name = line[at:].split(maxsplit=1)[0] if line[at:].strip() else ""
+        if "\\" in name:
+            raise _refused(number, name, "write the name out: no macro may make one")
+        if re.sub(r"\\.", "", line).count('"') % 2:
+            raise _refused(number, 'an odd number of "', "a string ends on its line")
+
+
+def _refused(number: int, what: str, hint: str) -> AssemblyError:
+    return AssemblyError(
+        f"line {number}: {what[:60]} is refused: assembly may not read other files",
+        hint=hint,
+        line=number,
+    )
+
 
 LINE_SECTION = ".pipeloom.lines"
 MOST_SECONDS = 20

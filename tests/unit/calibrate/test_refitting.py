@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from pipeloom.calibrate import Calibration, MeasuredStream, calibrate
-from pipeloom.calibrate.descent import descend, points, refine
 from pipeloom.calibrate.probes import PROBES
-from pipeloom.calibrate.refitting import RANGES
+from pipeloom.calibrate.refitting import RANGES, descend, points, refine
 from pipeloom.errors import ConfigError
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target

@@ -22,14 +22,13 @@ from pipeloom.device.hip import Hip
 from pipeloom.device.laid_arrays import ArrayRule
 from pipeloom.device.stopwatch import TimeSpread, timed_launches
 from pipeloom.drive.bench_subjects import TimedEmission
-from pipeloom.drive.benching import Benched, BenchJob, Share, bench
+from pipeloom.drive.benching import Benched, BenchJob, Share, bench, torch_product_us
 from pipeloom.drive.calibrating import read_measured
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel, gemm_made_from
 from pipeloom.drive.launching import image_of
 from pipeloom.drive.made_up_data import made_up_array, made_up_arrays, sizes_of
 from pipeloom.drive.sources import Source
-from pipeloom.drive.torch_products import torch_product_us
 from pipeloom.drive.trial import Trial
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.gfx950 import GFX950

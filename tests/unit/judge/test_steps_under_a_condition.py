@@ -9,7 +9,7 @@ import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.judge.execute import Executor, Fault, adversarial_orders, execute
-from pipeloom.judge.execute.counters import Outstanding
+from pipeloom.judge.execute.unrolled import Outstanding
 from pipeloom.judge.verify import FindingKind, Status, verify
 from pipeloom.machine.dtypes import F32
 from pipeloom.program import Access, Box, Meaning, Program, Step, TileType, Wait, Work

@@ -12,7 +12,7 @@ from pipeloom.drive.reporting import simulation_page
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Source
 from pipeloom.judge.simulate import simulate_stream
-from pipeloom.show.node_text import node_text
+from pipeloom.show.page_data import node_text
 from pipeloom.show.stream_page import stream_page
 from pipeloom.write import EmittedKernel
 

@@ -13,7 +13,7 @@ from pipeloom.judge.simulate.instruction import Kind, WaveOp, WaveProgram
 from pipeloom.judge.simulate.trace import Cause, LoopPhase
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Program, Work
-from pipeloom.show.data_flow import lds_lanes, touches
+from pipeloom.show.page_timeline import lds_lanes, touches
 from pipeloom.show.segments import (
     LOOP_OVERHEAD,
     retired_by,

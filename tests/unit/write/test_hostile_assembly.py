@@ -11,8 +11,7 @@ import pytest
 
 from pipeloom.drive.kernel_files import open_kernel
 from pipeloom.errors import SpecError
-from pipeloom.write.assemble import assemble_text, link_object
-from pipeloom.write.directives import refuse_reaching
+from pipeloom.write.assemble import assemble_text, link_object, refuse_reaching
 from pipeloom.write.faults import AssemblyError
 
 pytest.importorskip("ziglang")

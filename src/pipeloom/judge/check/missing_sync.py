@@ -15,8 +15,7 @@ import numpy as np
 
 from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.retirement import SyncPlan
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
-from pipeloom.judge.emulate.wait_counts import WaitCounts
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitCounts, WaitQueue
 
 MOST_ROUNDS = 200
 

@@ -14,8 +14,7 @@ from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.story import Lines
 from pipeloom.judge.check.verdict import Needless
 from pipeloom.judge.emulate.disassembly import instruction_text
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
-from pipeloom.judge.emulate.wait_counts import WaitCounts
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitCounts, WaitQueue
 
 
 def loosen(study: Prepared) -> SyncPlan:

@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.record import WaveTrace
-from pipeloom.judge.emulate.pending import WaitQueue
+from pipeloom.judge.emulate.pending import ALL, WaitCounts, WaitQueue
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.wait_counts import ALL, WaitCounts
 
 Column = npt.NDArray[np.int64]
 

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
-from pipeloom.judge.check.register_flow import PathFlow
+from pipeloom.judge.check.register_flow import PathFlow, Taint
 from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path, path_statics
-from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate import Effect
 from pipeloom.judge.emulate.pending import WaitQueue
 

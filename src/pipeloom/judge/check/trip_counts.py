@@ -1,7 +1,7 @@
 """Loops of a recorded run, and whether its verdict holds for other trip counts.
 
 A trip of a loop *repeats* trip i - p when it executes the same instructions, but for arithmetic
-that a branch may jump over (``plain_skips``), and touches the same bytes of LDS. Let trips from s
+that a branch may jump over (``drift.py``), and touches the same bytes of LDS. Let trips from s
 on repeat with period p, let every operation of a trip retire within r trips, and let there be p + r
 + 1 of them or more. Then the pairs of n + p trips are those of n trips, some of them shifted: two
 accesses further apart than r + 1 trips are ordered by any barrier of a trip, pairs with what comes
@@ -27,8 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeloom.judge.check.drift import Watched, drifts
-from pipeloom.judge.check.plain_skips import plain_skips
+from pipeloom.judge.check.drift import Watched, drifts, plain_skips
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
 from pipeloom.judge.check.register_flow import PathFlow
 from pipeloom.judge.check.retirement import NEVER, Column, Retirement, SyncPlan

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.pending import WaitCounts
 from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, register_bits
 from pipeloom.judge.emulate.step import MicroOp, Run
-from pipeloom.judge.emulate.wait_counts import WaitCounts
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
 _IGNORED = frozenset(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.wait_counts import WaitCounts
+from pipeloom.judge.emulate.pending import WaitCounts
 from pipeloom.judge.emulate.wait_states import read_instructions
 from pipeloom.judge.wait_states import register_name
 

@@ -1,4 +1,4 @@
-"""The matrix unit: D = A B + C, from any of its operand formats (``mfma_formats``).
+"""The matrix unit: D = A B + C, from any of its operand formats (``matrix_layout``).
 
 Where the elements lie is a matter of ``matrix_layout``, when they are multiplied of
 ``matrix_batch``. Sums are f32 (f64, i32) in an order of NumPy's choosing, where hardware has its
@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.matrix_batch import BatchKind, BatchProduct, Scale, hold
-from pipeloom.judge.emulate.matrix_layout import Shape, Values
-from pipeloom.judge.emulate.mfma_formats import operand_formats
+from pipeloom.judge.emulate.matrix_layout import Shape, Values, operand_formats
 from pipeloom.judge.emulate.operands import constant, source_bits, unsupported, word_reader
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
 from pipeloom.judge.emulate.step import MicroOp

@@ -19,9 +19,8 @@ import re
 import numpy as np
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.matrix_layout import Shape, Values, Words
+from pipeloom.judge.emulate.matrix_layout import Shape, Values, Words, operand_formats
 from pipeloom.judge.emulate.mfma import matrix_row
-from pipeloom.judge.emulate.mfma_formats import operand_formats
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR, register_bits
 from pipeloom.judge.emulate.step import MicroOp

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.division import division_fixup
-from pipeloom.judge.emulate.fma import fused_f16, fused_f32, fused_f64
+from pipeloom.judge.emulate.division import division_fixup, fused_f16, fused_f32, fused_f64
 from pipeloom.judge.emulate.valu import VecOp, comparing, in_turn
 
 Values = npt.NDArray[Any]

@@ -13,8 +13,7 @@ from types import MappingProxyType
 from pipeloom.reference.schedule_config import SchedulingStrategy
 from pipeloom.reference.strategies.contract import Ordering, OrderLimits, Strategy
 from pipeloom.reference.strategies.csp import CspStrategy
-from pipeloom.reference.strategies.greedy import GreedyStrategy
-from pipeloom.reference.strategies.identity import IdentityStrategy
+from pipeloom.reference.strategies.greedy import GreedyStrategy, IdentityStrategy
 
 STRATEGIES: Mapping[SchedulingStrategy, Strategy] = MappingProxyType(
     {

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import le
 
-from pipeloom.reference.strategies.budget import GaveUp, NodeBudget
+from pipeloom.reference.strategies.contract import GaveUp, NodeBudget
 from pipeloom.reference.strategies.one_machine import Job, preemptive_bound
 from pipeloom.reference.strategies.tables import NEVER, SERIAL_UNITS, Tables
 

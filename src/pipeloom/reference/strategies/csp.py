@@ -30,8 +30,13 @@ from pipeloom.errors import InternalError
 from pipeloom.reference.compiled import Certificate
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.strategies.branch_and_bound import BodySearch
-from pipeloom.reference.strategies.budget import GaveUp, LimitReached, NodeBudget
-from pipeloom.reference.strategies.contract import Ordering, OrderLimits
+from pipeloom.reference.strategies.contract import (
+    GaveUp,
+    LimitReached,
+    NodeBudget,
+    Ordering,
+    OrderLimits,
+)
 from pipeloom.reference.strategies.cost import OrderCost, lower_bound, order_cost
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.reference.strategies.infeasible import explain_infeasible, undecided

@@ -10,8 +10,7 @@ from pipeloom.reference.graph import LoopBody, describe_op
 from pipeloom.reference.ops import OpRole
 from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 from pipeloom.reference.strategies.branch_and_bound import BodySearch
-from pipeloom.reference.strategies.budget import LimitReached, NodeBudget
-from pipeloom.reference.strategies.contract import OrderLimits
+from pipeloom.reference.strategies.contract import LimitReached, NodeBudget, OrderLimits
 from pipeloom.reference.strategies.tables import (
     BLOCK_FRAGMENTS,
     BLOCK_LOADS,

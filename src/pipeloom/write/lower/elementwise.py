@@ -21,7 +21,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
-from pipeloom.write.lower.mask import Masked, plan_mask
+from pipeloom.write.lower.left import Masked, plan_mask
 from pipeloom.write.lower.neighbours import partners, plan_block_max
 from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
 from pipeloom.write.lower.region import PredicatedRegion, mask_names

@@ -37,8 +37,7 @@ from pipeloom.write.isa import VCC, Bank, Register
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import PlannedNumber, Table, lane_number
-from pipeloom.write.lower.loop_taps import LoopPlace, LoopTaps, MappedLoad
-from pipeloom.write.lower.tap_bits import ALL_BITS, TapBits
+from pipeloom.write.lower.loop_taps import ALL_BITS, LoopPlace, LoopTaps, MappedLoad, TapBits
 
 WORKS = 7
 """Vector scratch of a row's setup."""

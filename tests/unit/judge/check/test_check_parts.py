@@ -14,10 +14,9 @@ from pipeloom.judge.check import debug_lines as reading
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.pairs import Conflict, Pairs
 from pipeloom.judge.check.record import WaveTrace, _cells
-from pipeloom.judge.check.register_flow import FlowReader, _dead, _needs, _unmasked
+from pipeloom.judge.check.register_flow import FlowReader, Taint, _dead, _needs, _unmasked
 from pipeloom.judge.check.retirement import Order
 from pipeloom.judge.check.static import EXEC_BITS, Static, _memory, statics
-from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate.addressing import OFF
 from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, EXEC, VGPR, register_bits

@@ -10,22 +10,20 @@ import numpy as np
 import pytest
 
 from pipeloom.judge.check import drift
+from pipeloom.judge.check.drift import plain_skips
 from pipeloom.judge.check.missing_sync import _counts, pruned
 from pipeloom.judge.check.needless import _loosest
 from pipeloom.judge.check.nominal import _WaveClock
 from pipeloom.judge.check.pairs import Conflict, Pairs
-from pipeloom.judge.check.plain_skips import plain_skips
 from pipeloom.judge.check.record import LDS, GroupRecord, Recorder, WaveTrace, _digest
-from pipeloom.judge.check.register_flow import PathFlow
+from pipeloom.judge.check.register_flow import PathFlow, Taint
 from pipeloom.judge.check.retirement import Order, Retirement, SyncPlan
 from pipeloom.judge.check.static import Static
 from pipeloom.judge.check.store_sources import Sources
-from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.check.trip_counts import claims
 from pipeloom.judge.emulate import AddressSpace, CodeObject, Effect
-from pipeloom.judge.emulate.pending import WaitQueue
+from pipeloom.judge.emulate.pending import WaitCounts, WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, M0, VGPR, register_bits
-from pipeloom.judge.emulate.wait_counts import WaitCounts
 from pipeloom.machine.cdna import LGKMCNT_LIMIT, VMCNT_LIMIT
 
 V1, V2, V3 = (register_bits(VGPR + n, 1) for n in (1, 2, 3))

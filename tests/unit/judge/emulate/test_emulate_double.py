@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.judge.emulate.fma import fused_f16, fused_f32, fused_f64
+from pipeloom.judge.emulate.division import fused_f16, fused_f32, fused_f64
 
 Words = npt.NDArray[np.uint32]
 RNG = np.random.default_rng(11)

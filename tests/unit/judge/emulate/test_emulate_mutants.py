@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom.judge.emulate import RunResult, decode_kernel, run_kernel
-from pipeloom.judge.emulate.wait_counts import WaitCounts
+from pipeloom.judge.emulate.pending import WaitCounts
 
 TILES = 5
 HEAD = """

@@ -28,7 +28,7 @@ from pipeloom.judge.emulate.formats import (
     f32_to_bf16,
     float_table,
 )
-from pipeloom.judge.emulate.wait_counts import WaitCounts
+from pipeloom.judge.emulate.pending import WaitCounts
 
 pytest.importorskip("tinygrad", reason="the tinygrad wheel is not installed")
 triton = pytest.importorskip("triton", reason="the triton wheel is not installed")

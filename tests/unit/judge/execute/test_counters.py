@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeloom.judge.execute.counters import Outstanding
+from pipeloom.judge.execute.unrolled import Outstanding
 
 
 def test_a_wait_retires_whole_ops_in_issue_order() -> None:

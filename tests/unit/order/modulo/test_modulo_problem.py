@@ -11,9 +11,9 @@ from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import ConfigError
 from pipeloom.order.modulo import Edge, MachineUnit, ModuloProblem, Op, Reader, Reservation, Value
 from pipeloom.order.modulo.bounds import enough_ii, unit_bounds
+from pipeloom.order.modulo.problem import FORMAT
 from pipeloom.order.modulo.recurrences import _trace_cycle, critical_recurrence
 from pipeloom.order.modulo.result import RESULT_FORMAT
-from pipeloom.order.modulo.written import FORMAT
 
 HLS = {
     "name": "hls",

@@ -18,8 +18,7 @@ from pipeloom.reference.graph import DepEdge, DepKind, LoopBody
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
 from pipeloom.reference.strategies import csp
 from pipeloom.reference.strategies.branch_and_bound import BodySearch
-from pipeloom.reference.strategies.budget import NodeBudget
-from pipeloom.reference.strategies.contract import OrderLimits
+from pipeloom.reference.strategies.contract import NodeBudget, OrderLimits
 from pipeloom.reference.strategies.cost import order_cost
 from pipeloom.reference.strategies.csp import (
     CspStrategy,
