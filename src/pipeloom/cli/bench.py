@@ -9,7 +9,7 @@ from pipeloom.cli.bars import bar
 from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
-from pipeloom.cli.run import number_of
+from pipeloom.cli.run import sizes_of
 from pipeloom.cli.usage import WRONG_RESULT, at_least, check_folder
 from pipeloom.drive.benching import ROTATE_MB, Benched, BenchJob, bench
 from pipeloom.drive.emitting import EmitJob
@@ -90,10 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench(arguments: argparse.Namespace, kernel: str) -> Benched:
-    sizes = {d: getattr(arguments, d) for d in ("m", "n", "k") if getattr(arguments, d) is not None}
-    for text in arguments.size:
-        dim, _, size = text.partition("=")
-        sizes[dim] = number_of(int, size, "--size")
+    sizes = sizes_of(arguments)
     asked, chip = None, chip_named(arguments.arch)
     if not kernel.endswith(".hsaco"):
         source = Source(kernel, arch=chip, dtype=arguments.dtype)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipeloom import drive, show
 from pipeloom.cli.common import measured_overlay, simulate_job
@@ -75,20 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _write_kernel(arguments, output)
     found = report(simulate_job(arguments), arguments.timeline_iterations)
     simulation, verdict, trace = found.simulation, found.verdict, found.trace
-    write_file(output, found.page)
-    size = len(found.page.encode("utf-8"))
-    if arguments.json:
-        print_json(
-            {
-                "output": output,
-                "bytes": size,
-                "verdict": verdict.status.name,
-                "simulated": trace is not None,
-                "emitted": simulation.emission is not None,
-                "emit": None if found.emitted is None else found.emitted.to_dict(),
-            }
-        )
-        return 0
+    told = {
+        "verdict": verdict.status.name,
+        "simulated": trace is not None,
+        "emitted": simulation.emission is not None,
+        "emit": None if found.emitted is None else found.emitted.to_dict(),
+    }
     figures = "not simulated: no tile shape"
     if trace is not None:
         figures = ", ".join(
@@ -97,25 +91,34 @@ def run(arguments: argparse.Namespace) -> int:
         if not trace.iterations:
             no_loop = no_loop_text(simulation.program)
             figures = f"{trace.total_cycles} cycles in all: {no_loop}"
-    print(f"wrote {output} ({size / 1e6:.1f} MB)")
     status = "" if simulation.emission else f": {verdict.status.name}"
-    print(f"{simulation.header}{status}, {figures}")
-    if note := emit_note(found.emitted):
-        print(f"note: {note}")
+    note = emit_note(found.emitted)
+    lines = [f"{simulation.header}{status}, {figures}", *([f"note: {note}"] if note else [])]
+    return _written(arguments, output, found.page, told, lines)
+
+
+def _written(
+    arguments: argparse.Namespace,
+    output: str,
+    page: str,
+    told: Mapping[str, Any],
+    lines: Sequence[str],
+) -> int:
+    """Write the page, and say so: as data with what is ``told``, or with these lines."""
+    write_file(output, page)
+    size = len(page.encode("utf-8"))
+    if arguments.json:
+        print_json({"output": output, "bytes": size, **told})
+    else:
+        print("\n".join([f"wrote {output} ({size / 1e6:.1f} MB)", *lines]))
     return 0
 
 
 def _write_measured(arguments: argparse.Namespace, output: str) -> int:
     overlay = measured_overlay(arguments)
     page = fill_page(show.overlay_page.overlay_page(overlay, arguments.timeline_iterations))
-    write_file(output, page)
-    size = len(page.encode("utf-8"))
-    if arguments.json:
-        print_json({"output": output, "bytes": size, "measured": overlay.to_dict()})
-        return 0
-    print(f"wrote {output} ({size / 1e6:.1f} MB)")
-    print(show.overlay_text.overlay_summary(overlay).plain)
-    return 0
+    lines = [show.overlay_text.overlay_summary(overlay).plain]
+    return _written(arguments, output, page, {"measured": overlay.to_dict()}, lines)
 
 
 def _stem(source: str) -> str:
@@ -130,13 +133,6 @@ def _write_kernel(arguments: argparse.Namespace, output: str) -> int:
         arguments.kernel,
         iterations=arguments.timeline_iterations,
     )
-    write_file(output, page)
-    size = len(page.encode("utf-8"))
-    if arguments.json:
-        print_json(
-            {"output": output, "bytes": size, "verdict": verdict.title, "timing": timing.to_dict()}
-        )
-        return 0
-    print(f"wrote {output} ({size / 1e6:.1f} MB)")
-    print(f"{timing.name}: {verdict.title}, {timing.main}")
-    return 0
+    told = {"verdict": verdict.title, "timing": timing.to_dict()}
+    lines = [f"{timing.name}: {verdict.title}, {timing.main}"]
+    return _written(arguments, output, page, told, lines)

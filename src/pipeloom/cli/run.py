@@ -103,7 +103,7 @@ def _run_kernel(arguments: argparse.Namespace) -> Ran:
     found = run_job(
         RunJob(
             asked,
-            sizes=_sizes(arguments),
+            sizes=sizes_of(arguments),
             scalars={name: number_of(float, text, "--scalar") for name, text in scalars},
             seed=arguments.seed,
             limits=_limits(arguments),
@@ -137,7 +137,7 @@ def _run_product(arguments: argparse.Namespace, product: RecordedGemm) -> Ran:
     seeds = range(arguments.seed, arguments.seed + arguments.timings)
     return run_recorded(
         product,
-        _sizes(arguments),
+        sizes_of(arguments),
         seeds,
         _limits(arguments),
         check_races=not arguments.no_race_check,
@@ -172,7 +172,7 @@ def _asked(arguments: argparse.Namespace) -> tuple[EmitJob, bytes | None]:
     return EmitJob(replace(source, progress=job.source.progress), **told), code
 
 
-def _sizes(arguments: argparse.Namespace) -> dict[str, int]:
+def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
     """By dimension; --m, --n and --k are short for those of a matrix product."""
     given = {dim: getattr(arguments, dim) for dim in ("m", "n", "k")}
     sizes = {dim: size for dim, size in given.items() if size is not None}

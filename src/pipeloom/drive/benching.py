@@ -31,7 +31,7 @@ from pipeloom.device.images import KernelImage
 from pipeloom.device.laid_arrays import ArrayRule
 from pipeloom.device.prepared_kernel import PreparedKernel
 from pipeloom.device.stopwatch import TimeSpread, timed_launches
-from pipeloom.device.tensors import view_of
+from pipeloom.device.tensors import TORCH_TYPES, view_of
 from pipeloom.drive.bench_files import FORMAT
 from pipeloom.drive.bench_subjects import (
     BenchSubject,
@@ -48,8 +48,6 @@ from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.machine.target import Target
 from pipeloom.write.lower.wave_clocks import TimingRecord
 from pipeloom.write.timings import WaveTimings, read_timings
-
-NAMES = {"bf16": "bfloat16", "fp16": "float16"}
 
 
 def torch_product_us(
@@ -102,7 +100,7 @@ def _operand(torch: Any, rule: ArrayRule, rows: str, sizes: Mapping[str, int]) -
     """A matrix by its rows, that lies in memory as the kernel has it."""
     batches = [sizes["batches"]] if "batches" in sizes else []
     shape = [*batches, *(sizes[dim] for dim in rule.dims)]
-    made = torch.randn(*shape, device="cuda", dtype=getattr(torch, NAMES[rule.dtype]))
+    made = torch.randn(*shape, device="cuda", dtype=getattr(torch, TORCH_TYPES[rule.dtype]))
     return made if rule.dims[0] == rows else made.mT
 
 

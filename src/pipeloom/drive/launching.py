@@ -34,7 +34,7 @@ from pipeloom.files import read_file
 from pipeloom.judge.emulate import Linked
 from pipeloom.machine_code.launch_arguments import Padding, Raw
 from pipeloom.machine_code.launch_buffers import Buffer
-from pipeloom.machine_code.launch_elements import bits_of
+from pipeloom.machine_code.launch_elements import NUMPY_TYPES, bits_of
 from pipeloom.machine_code.launch_file import LaunchSpec, load_launch
 from pipeloom.write import EmittedKernel, assemble, launch_record
 
@@ -218,10 +218,9 @@ def _outputs(ready: PreparedKernel, given: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     shapes = {name: view_of(given[name], name).shape for name in inputs}
     found = output_shapes(ready.rules, shapes, bool(ready.record["batched"]))
-    kinds = {"fp16": "f2", "f32": "f4", "i32": "i4", "i8": "i1"}
     return {
-        rule.name: np.zeros(found[rule.name], kinds.get(rule.dtype, f"u{max(rule.bits // 8, 1)}"))
-        for rule in lacking
+        one.name: np.zeros(found[one.name], NUMPY_TYPES.get(one.dtype, f"u{max(one.bits // 8, 1)}"))
+        for one in lacking
     }
 
 

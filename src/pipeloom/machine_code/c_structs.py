@@ -20,6 +20,7 @@ from typing import Any
 from pipeloom.checks import nearest
 from pipeloom.errors import SpecError
 from pipeloom.files import read_text, reading, scratch_folder, write_file
+from pipeloom.machine_code.launch_elements import bits_of
 from pipeloom.write.assemble import check_tools, limited_tool
 
 MOST_FIELDS = 1024
@@ -63,7 +64,6 @@ _SIZEOF = re.compile(r"\[sizeof=(\d+)")
 _BASE = re.compile(r"(.*) \((?:primary |virtual )?base\)(?: \(empty\))?$")
 _Member = tuple[int, str, str]
 """Offset, type and name; a base class has none."""
-_SIZES = {"u8": 1, "i8": 1, "i16": 2, "u16": 2, "fp16": 2, "i32": 4, "u32": 4, "f32": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _flatten(
                 _flatten(inner, inside, where, records, sizes, found, path)
                 continue
             known = "pointer" if kind.endswith(("*", "&")) or "(*)" in kind else _type(inner, room)
-            size = {"pointer": 8, "bytes": room}.get(known, _SIZES.get(known, 8))
+            size = room if known == "bytes" else 8 if known == "pointer" else bits_of(known) // 8
             found.append(StructField(label, begin + offset + at * size, size, known))
 
 

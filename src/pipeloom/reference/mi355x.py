@@ -6,6 +6,7 @@ that its schedules reproduce; measured machine constants live in ``pipeloom.mach
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 
 from pipeloom.reference.config import (
@@ -89,23 +90,15 @@ def mi355x_double_buffer(
         vm_per_load_b: ``vmcnt`` entries of one load op of B.
         max_globals: The most global loads of one block; 0 for no cap.
     """
-    return PipelineConfig(
+    return replace(
+        mi355x_single_buffer(),
         depth=2,
-        prefetch=1,
-        drain_passes=2,
         prologue_fill=1,
         loop_carried=LoopCarriedSpec.none(),
         block_sizing=BlockSizing(4, 2, max_globals),
-        frag_order=FragOrder.b_first(),
-        m_mmas=2,
-        n_mmas=2,
         num_partitions=2,
-        mma_serial=True,
-        mma_latency=16,
         vm_per_load_a=vm_per_load_a,
         vm_per_load_b=vm_per_load_b,
-        ch0_match_field=0,
-        ch1_match_field=1,
         warp_stagger=WarpStaggerRule.auto(),
     )
 
