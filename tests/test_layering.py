@@ -220,12 +220,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.verify",
     ),
     "drive.array_places": ("machine", "program", "judge.emulate"),
-    "drive.index_trials": ("program", "judge.emulate", "drive.array_places"),
-    "drive.filled_rows": ("program", "write"),
+    "drive.index_trials": ("program", "write", "judge.emulate", "drive.array_places"),
     "drive.runners": ("machine", "judge.emulate", "device"),
     "drive.trial": (
         *("errors", "checks", "machine", "program", "write", "judge.emulate", "judge.execute"),
-        *("drive.array_places", "drive.filled_rows", "drive.index_trials", "drive.runners"),
+        *("drive.array_places", "drive.index_trials", "drive.runners"),
     ),
     "drive.gemm_trial": (
         *("machine", "program", "write", "judge.emulate", "judge.execute", "drive"),

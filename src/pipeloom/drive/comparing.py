@@ -10,12 +10,11 @@ from types import MappingProxyType
 from typing import Any, cast, get_args
 
 from pipeloom.checks import nearest
-from pipeloom.drive.declared import names_declaration
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, simulation_page
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
-from pipeloom.drive.sources import Source
+from pipeloom.drive.sources import Source, names_declaration
 from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.drive.timing_files import judged, launched, time_checked, time_start
 from pipeloom.errors import SpecError

@@ -23,8 +23,14 @@ import numpy.typing as npt
 
 from pipeloom.checks import check_known, plain_int
 from pipeloom.drive.array_places import UNTOUCHED, ArrayPlace
-from pipeloom.drive.filled_rows import filled, filled_sizes, gaps
-from pipeloom.drive.index_trials import check_stored_once, made_up_indices, overwritten
+from pipeloom.drive.index_trials import (
+    check_stored_once,
+    filled,
+    filled_sizes,
+    gaps,
+    made_up_indices,
+    overwritten,
+)
 from pipeloom.drive.runners import InEmulator, Launched, Runner
 from pipeloom.judge.emulate import (
     CodeKernel,

@@ -17,10 +17,9 @@ import pipeloom as pl
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.cli.main import main
 from pipeloom.drive import running
-from pipeloom.drive.declared import load_declaration
 from pipeloom.drive.emitting import EmitJob, emit, fitted, open_to_emit
 from pipeloom.drive.loops import LoopSource
-from pipeloom.drive.sources import Source
+from pipeloom.drive.sources import Source, load_declaration
 from pipeloom.errors import SpecError
 
 OWN = """

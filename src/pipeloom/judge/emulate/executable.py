@@ -15,7 +15,6 @@ from pipeloom.judge.emulate import (
     packed,
     salu,
     smem,
-    sparse,
     vector_skip,
     vmem,
     vopc,
@@ -97,7 +96,6 @@ def build_step(instruction: Decoded, arch: str, places: dict[int, int]) -> Micro
         or smem.build(instruction)
         or salu.build(instruction)
         or mfma.build(instruction, arch)
-        or sparse.build(instruction, arch)
         or ds_permute.build(instruction)
         or ds_atomics.build(instruction)
         or ds.build(instruction)

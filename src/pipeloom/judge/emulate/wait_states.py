@@ -18,7 +18,7 @@ from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.loader import CodeKernel, CodeObject
 from pipeloom.judge.emulate.observed import Defect, DefectKind
 from pipeloom.judge.wait_states import Basis, Issued, judge
-from pipeloom.judge.wait_states.instruction_facts import AGPR, VCC, VGPR, Registers
+from pipeloom.judge.wait_states.effects import AGPR, VCC, VGPR, Registers
 from pipeloom.machine.matrix_ops import f8f6f4_bits
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.machine.target import Target

@@ -10,8 +10,7 @@ own instructions. LLVM's pass is asked about both in the tests.
 
 from pipeloom.judge.wait_states.assembly import read_assembly
 from pipeloom.judge.wait_states.early_issue import Shortfall, judge
-from pipeloom.judge.wait_states.effects import registers_of
-from pipeloom.judge.wait_states.instruction_facts import Issued, register_name
+from pipeloom.judge.wait_states.effects import Issued, register_name, registers_of
 from pipeloom.machine.wait_rules import Basis
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pipeloom.judge.wait_states.instruction_facts import (
+from pipeloom.judge.wait_states.effects import (
     AGPR,
     DST_SELECT,
     EXEC,

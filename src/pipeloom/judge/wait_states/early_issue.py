@@ -12,8 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pipeloom.judge.wait_states.effects import NO_REGISTER, Chain, Effects, effects
-from pipeloom.judge.wait_states.instruction_facts import Issued, register_name
+from pipeloom.judge.wait_states.effects import (
+    NO_REGISTER,
+    Chain,
+    Effects,
+    Issued,
+    effects,
+    register_name,
+)
 from pipeloom.machine.target import Target
 from pipeloom.machine.wait_rules import Basis, Danger, WaitTable
 

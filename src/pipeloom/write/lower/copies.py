@@ -17,7 +17,6 @@ from pipeloom.write.addresses import LDS_WINDOW
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Register
-from pipeloom.write.lower.across_reads import across_reads, read_across
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.copy_boxes import (
     require_same_shape,
@@ -27,7 +26,7 @@ from pipeloom.write.lower.copy_boxes import (
 )
 from pipeloom.write.lower.elementwise import plan_move
 from pipeloom.write.lower.frame import Frame, Write
-from pipeloom.write.lower.lds import LdsTile
+from pipeloom.write.lower.lds import LdsTile, across_reads, read_across
 from pipeloom.write.lower.linear import PlannedNumber, Table, lane_number
 from pipeloom.write.lower.loads import plan_lds_dma, plan_load
 from pipeloom.write.lower.register_tiles import WORD_BITS, RegisterTile, k_axis, row_axis

@@ -3,11 +3,16 @@
 A tile that matrix operands are read from is swizzled, its rows dealt so that each load brings rows
 of every fragment (``layout`` says why); any other lies in row-major order. Tiles lie side by side,
 each with all its copies.
+
+Reads across the rows of a tile in LDS: what is neighbours there is columns of the operand.
+
+16 lanes read a block of 16 elements by as many rows as 64 bits hold, 64 bits each, and exchange
+them (``ds_read_b64_tr_b16``, ``_b8``; CDNA4 ISA): lane l of them has column l, all its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Any
@@ -18,7 +23,7 @@ from numpy.typing import NDArray
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
 from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Space, Work
-from pipeloom.program.across_rows import goes_across
+from pipeloom.program.across_rows import BITS, LANES, VERB, comes_transposed, goes_across
 from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (
     IN_ORDER,
@@ -31,8 +36,42 @@ from pipeloom.write.layout import (
     layout_for,
     takes_rows,
 )
-from pipeloom.write.lower.across_reads import across_reads, read_across
-from pipeloom.write.lower.register_tiles import RegisterTile
+from pipeloom.write.lower.linear import Table
+from pipeloom.write.lower.register_tiles import RegisterTile, k_axis, row_axis
+
+
+def read_across(target: Target, resource: Resource) -> str | None:
+    """The instruction that brings a tile's elements; None where they come one by one."""
+    bits, layout = resource.type.dtype.bits, resource.layout
+    return f"{VERB}{bits}" if layout and comes_transposed(layout, bits, target) else None
+
+
+def across_reads(
+    tile: RegisterTile, slots: Sequence[int], what: str
+) -> Iterator[tuple[list[int], Table]]:
+    """By read: the slots that it fills, and the element at which each lane's 64 bits begin."""
+    deep, across = k_axis(tile.resource), row_axis(tile.resource)
+    rows = BITS // tile.resource.type.dtype.bits
+    per_row = LANES // rows
+    lane = np.arange(WAVE_LANES)
+    leader = lane - lane % LANES
+    for at in range(0, len(slots), rows):
+        run = list(slots[at : at + rows])
+        held = np.stack([tile.coordinates[slot] for slot in run])
+        source = held[0, leader].copy()
+        wanted = np.repeat(source[None], rows, axis=0)
+        wanted[..., deep] += np.arange(rows)[:, None]
+        wanted[..., across] += lane % LANES
+        if not np.array_equal(held, wanted):
+            raise EmitError(
+                f"{what}: no transposed read brings the lanes what they hold",
+                hint="use an operand layout in blocks of 16 or 32 rows",
+                field=what,
+            )
+        source[:, deep] += lane % LANES // per_row
+        source[:, across] += lane % per_row * rows
+        yield run, source
+
 
 Numbers = NDArray[Any]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeloom.judge.wait_states import judge, read_assembly
-from pipeloom.judge.wait_states.effects import effects
-from pipeloom.judge.wait_states.instruction_facts import register_name
+from pipeloom.judge.wait_states.effects import effects, register_name
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.wait_rules import Danger
