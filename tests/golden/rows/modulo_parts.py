@@ -14,13 +14,12 @@ from benchmarks.random_loops import Shape, random_problem
 from pipeloom.order.modulo import ALL_OBJECTIVES, ModuloProblem
 from pipeloom.order.modulo.bounds import buffer_edges, enough_ii, exceeds_budget, unit_bounds
 from pipeloom.order.modulo.core import Structure
-from pipeloom.order.modulo.decide import Decider
+from pipeloom.order.modulo.decide import Decider, place_core, reduced_distances
 from pipeloom.order.modulo.effort import Effort
 from pipeloom.order.modulo.exact import ModuloModel, SearchOutcome
 from pipeloom.order.modulo.list_scheduling import ORDERS, ListScheduler
 from pipeloom.order.modulo.longest_paths import TimedGraph
 from pipeloom.order.modulo.measure import fits_budget, measure, unit_tables
-from pipeloom.order.modulo.place_core import place_core, reduced_distances
 from pipeloom.order.modulo.whole import WholeModel
 
 SHAPES = {
