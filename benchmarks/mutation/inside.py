@@ -145,7 +145,8 @@ def _spent() -> float:
     return sum(os.times()[:4])
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Called by pytest, before anything of the package is imported."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Called by pytest, before anything of the package is imported: as conftest files do."""
     asked = json.loads(Path(os.environ[ASKED]).read_text("utf-8"))
-    config.pluginmanager.register(Inside(asked))
+    early_config.pluginmanager.register(Inside(asked))

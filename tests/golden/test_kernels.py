@@ -30,6 +30,7 @@ from tests.golden.rows.damaged import damaged_modulo_rows, damaged_rows
 from tests.golden.rows.judged import judged_rows, meaning_rows
 from tests.golden.rows.loops import lowered_rows, woven_rows
 from tests.golden.rows.machine import bank_rows, stream_rows, wait_state_rows
+from tests.golden.rows.meanings import value_range_rows
 from tests.golden.rows.modulo import modulo_rows
 from tests.golden.rows.modulo_parts import modulo_part_rows
 from tests.golden.rows.parts import (
@@ -75,6 +76,7 @@ WANTED: Mapping[str, Callable[[], Any]] = {
     "small loops as tasks": lowered_rows,
     "small loops woven": woven_rows,
     "drawn programs synchronised": sync_rows,
+    "values behind ends": value_range_rows,
     "parts of the modulo scheduler": modulo_part_rows,
     "changed schedules": step_rows,
     "tiles of schedules": tile_shape_rows,

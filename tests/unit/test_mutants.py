@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.mutation import mutants
+from benchmarks.mutation.inside import ASKED
 from benchmarks.mutation.mutants import draw, mutants_of
 from benchmarks.mutation.reach import load
 from benchmarks.mutation.switched import with_switches
@@ -118,3 +122,19 @@ def test_the_likeliest_tests_come_first_and_fit_the_time(tmp_path: Path) -> None
     assert list(load(tmp_path).tests_of(mutant, 1.0, frozenset(chosen))) == [
         "tests/unit/order/test_gaps.py::test_slow"
     ]
+
+
+def test_what_conftest_files_import_is_come_by_at_import(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("__mutant__(5)\n", "utf-8")
+    (tmp_path / "test_a.py").write_text("__mutant__(6)\ndef test_b(): __mutant__(7)\n", "utf-8")
+    asked, into = tmp_path / "asked.json", tmp_path / "reach-000.jsonl"
+    asked.write_text(json.dumps({"cases": [], "into": str(into)}), "utf-8")
+    root = Path(__file__).parents[2]
+    env = {**os.environ, ASKED: str(asked), "PYTHONPATH": str(root)}
+    plugins = ("benchmarks.mutation.inside", "no:cacheprovider", "no:xdist")
+    command = [sys.executable, "-m", "pytest", "-q", "test_a.py"]
+    command += [word for plugin in plugins for word in ("-p", plugin)]
+    subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True)
+    rows = [json.loads(line) for line in into.read_text("utf-8").splitlines()]
+    found = [(row["test"], row["reached"]) for row in rows]
+    assert found == [("", [5, 6]), ("test_a.py::test_b", [7])]

@@ -145,8 +145,8 @@ class _Cutter:
             dims = self._lowered.meaning[touch.value].type.dims
             part = [at[d] for d in dims], [size[d] for d in dims]
             return replace(touch, boxes=tuple(_part(box, *part) for box in touch.boxes))
-        begin = tuple(at.get(d, 0) for d in place.type.dims)
-        length = tuple(size.get(d, n) for d, n in place.type.sizes.items())
+        begin = tuple(at[d] for d in place.type.dims)
+        length = tuple(size[d] for d in place.type.dims)
         grain = self._grains.get(place.name)
         whole, corner, name = place.type.shape, (0,) * len(begin), place.name
         if grain is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import product
 from math import inf
 from random import Random
@@ -168,7 +169,9 @@ def op_rows() -> dict[str, str]:
         values += [np.array([float(rng.randrange(4)) for _ in range(24)]) for _ in range(3)]
         with np.errstate(all="ignore"):
             got = _applied(op, values[: op.arity])
-        found[name] = f"{said[:2]}, {digest(str(said))}; {got}"
+        facts = {f.name: getattr(op, f.name) for f in fields(op) if f.name != "function"}
+        known = " ".join(fact for fact, value in facts.items() if value is True)
+        found[name] = f"{known}, {digest(str(facts))}; {said[:2]}, {digest(str(said))}; {got}"
     for reduce in (*Reduce, None):
         rng = Random(1)
         pairs = [(_range(rng), _range(rng)) for _ in range(12)]

@@ -48,7 +48,7 @@ LOOPS: Mapping[str, Callable[[], Loop]] = {
     "lengths": length_cases.CASES[0].declare,
     "shared out": lambda: kernels.decode_attention(16, 16, 32),
 }
-EACH = 50
+EACH = 60
 TYPES = (BF16, FP8, FP4, F32, I32)
 
 
@@ -65,7 +65,8 @@ def _changed(rng: Random, meaning: Meaning) -> Iterator[tuple[str, str]]:
         try:
             for _ in range(number % 3):
                 node = _other(rng, node, meaning.over)
-            said += _followed(rng, meaning.over, node)
+            others = [one for one in placed if one.name != node.name]
+            said += _followed(rng, meaning.over, node, others)
             why = "followed"
         except (ScheduleError, KeyError, StopIteration) as error:
             why = " ".join(str(error).split()) or type(error).__name__
@@ -84,7 +85,14 @@ def _other(rng: Random, node: Node, over: str) -> Node:
         shape = tuple(rng.choice((n, 2 * n, n // 2, n + 1)) for n in node.type.shape)
         return replace(node, type=replace(node.type, shape=shape))
     counted, indexed = list(place.counted), list(place.indexed)
-    if what < 0.75:
+    if what < 0.55:
+        gone = rng.choice([digit.name for one in counted for digit in one.digits])
+        counted = [
+            replace(one, digits=tuple(digit for digit in one.digits if digit.name != gone))
+            for one in counted
+        ]
+        indexed = [one for one in indexed if gone not in dict(one.index.factors)]
+    elif what < 0.75:
         at = rng.randrange(len(counted))
         digits = list(counted[at].digits)
         which = rng.randrange(len(digits))
@@ -116,7 +124,7 @@ def _digit(rng: Random, digit: Digit, place: AddressMap) -> list[Digit]:
     return [Digit(digit.name, rng.choice((1, 2, 3, 8, 16, 24)))]
 
 
-def _followed(rng: Random, over: str, node: Node) -> Iterator[str]:
+def _followed(rng: Random, over: str, node: Node, others: list[Node]) -> Iterator[str]:
     place = node.at
     assert place is not None
     yield f"{node.type} by {place.derived()}, {answers(place)}"
@@ -140,10 +148,13 @@ def _followed(rng: Random, over: str, node: Node) -> Iterator[str]:
         yield f"{answers(matrix)} {in_blocks(node, np.arange(35.0 * 300).reshape(35, 300)).shape}"
         rows, columns = np.divmod(np.arange(600), 200)
         yield digest(str([p.tolist() for p in matrix.place(rows * 13, columns)]))
-    check_placed("loop", over, [node])
+    check_placed("loop", over, [*others, node])
     if matrix is None and over in node.type.dims:
         yield f"{taps_of('loop', over, node)}, {reads_zeros_past(over, node)}"
-    yield str(derived_sizes(over, [node], sizes))
+    for share in (1.0, 0.7, 0.4):
+        kept = {dim: size for dim, size in sizes.items() if rng.random() < share}
+        kept |= {dim: 2 * n for dim, n in node.type.sizes.items() if rng.random() > share}
+        yield str(derived_sizes(over, [node], kept))
 
 
 def value_rows() -> dict[str, dict[str, str]]:

@@ -19,7 +19,7 @@ from pipeloom.reference.schedules import SCHEDULES
 from pipeloom.reference.spec import build_schedule
 from pipeloom.reference.strategies import STRATEGIES, OrderLimits
 from pipeloom.reference.strategies.cost import lower_bound, order_cost
-from pipeloom.reference.words import knobs, tile_text
+from pipeloom.reference.words import knobs, tile_text, unsynchronised_note
 from tests.golden.rows.answers import answers
 
 SETTINGS = 40
@@ -92,7 +92,8 @@ def _compiled(name: str, drawn: list[str], sync: Any) -> Iterator[str]:
     yield f"{said.strategy} {said.makespan} of {said.lower_bound}, {said.vgpr_peak} registers"
     yield f"{said.proved} after {said.nodes}"
     yield f"{len(compiled.prologue)}, {len(compiled.kernel)}, {len(compiled.epilogue)} entries"
-    yield f"{tile_text(compiled)}, {digest(compiled.to_json())} {digest(str(knobs(compiled)))}"
+    shown = f"{knobs(compiled)}{unsynchronised_note(compiled)}"
+    yield f"{tile_text(compiled)}, {digest(compiled.to_json())} {digest(shown)}"
     yield f"{answers(compiled)}; {answers(compiled.config)}"
     if compiled.geometry is not None:
         yield answers(compiled.geometry)

@@ -45,7 +45,7 @@ TILES = {
     "four_wave": ("BM=64", "BN=128", "BK=64"),
     "single_buffer": ("BM=64", "BN=64", "BK=64"),
 }
-EACH = 110
+EACH = 160
 SIDES = (16, 32, 48, 64, 96, 128, 192, 256)
 
 

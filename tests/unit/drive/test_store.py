@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeloom.drive.store import FILE, FORMAT, Store, digest, version
+import pipeloom
+from pipeloom.drive.store import FILE, FORMAT, Store, digest, sources_digest, version
 
 KEY = "0123456789abcdef"
 
@@ -170,6 +171,12 @@ def test_digests_go_by_content() -> None:
     assert digest({"a": 1, "b": [2]}) == digest(json.loads('{"b": [2], "a": 1}'))
     assert digest({"a": 1}) != digest({"a": 2})
     assert version() == version()
+
+
+def test_the_version_is_of_our_sources_and_those_named() -> None:
+    root, more = Path(pipeloom.__file__).parent, ("tuning/library.py", "tuning/search.py")
+    assert version() == sources_digest(root)
+    assert version(*more) == sources_digest(root, more)
 
 
 def _environment() -> dict[str, str]:
