@@ -276,6 +276,8 @@ def backward(page: str, figures: Sequence[Backward] = BACKWARD) -> list[Compared
         r"`attention_backward_(\w+)`, d = 128 \| (\d+), \d+ \| (\d+) \|", page
     )  # of each phase: which, rows of a block, cycles per tile of 32
     phases = {name: (int(block), float(cycles)) for name, block, cycles in rows}
+    if len(phases) != 2:
+        raise SystemExit("docs/attention.md states no cycles of the backward pass")
     ends, target = forward_blocks(page)["full"].fixed, GPU.target
     clock = target.clock_sustained_ghz.value
     found = []
