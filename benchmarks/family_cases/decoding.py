@@ -1,7 +1,8 @@
-"""Decode attention: contexts of any length, pages in any order, splits, several new tokens.
+"""Decode attention: contexts of any length, pages in any order, splits, several new tokens, caches
+of 8 bits with scales.
 
-Keys, values and table entries that no row may see are NaN, infinities, and pages that there are
-not; what rows see is normal, peaked or tiny.
+Keys, values, their scales and table entries that no row may see are NaN, infinities, and pages that
+there are not; what rows see is normal, peaked or tiny.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.family_cases.drawn import HARD, Array, Kind, Problem
-from pipeloom.declare.decoding import decode_attention, decode_reduce
+from pipeloom.declare.decoding import SCALES, decode_attention, decode_reduce
 from pipeloom.drive.trial import Data, Launchable
+from pipeloom.program import Meaning, NodeKind
 
 DEPTH, TILE = 64, 32
 NOWHERE = (-1, 2**31 - 1, -(2**31), 10**6)
@@ -23,6 +25,21 @@ def _attention(page: int | None = None, group: int | None = None, dtype: str = "
     return Kind(decode_attention(16, TILE, DEPTH, dtype=dtype, page=page, group=group), "gfx950", 1)
 
 
+def _cached(
+    scales: str,
+    cache: str = "fp8",
+    page: int | None = None,
+    group: int | None = None,
+    dtype: str = "bf16",
+    keys: int = TILE,
+    arch: str = "gfx950",
+) -> Kind:
+    made = decode_attention(
+        16, keys, DEPTH, dtype=dtype, cache=cache, scales=scales, page=page, group=group
+    )
+    return Kind(made, arch, 1)
+
+
 MADE: tuple[Callable[[], Kind], ...] = (
     _attention,
     lambda: _attention(group=2),
@@ -30,6 +47,11 @@ MADE: tuple[Callable[[], Kind], ...] = (
     lambda: _attention(page=16, group=3),
     lambda: _attention(page=64),
     lambda: _attention(page=8, group=4, dtype="fp16"),
+    lambda: _cached("tensor", dtype="fp8", keys=64),
+    lambda: _cached("head", page=16),
+    lambda: _cached("token", page=1, group=2),
+    lambda: _cached("token", page=64),
+    lambda: _cached("token", "fp8_fnuz", arch="gfx942"),
     lambda: Kind(decode_reduce(16, DEPTH), "gfx950", 1),
     lambda: Kind(decode_reduce(16, DEPTH), "gfx942", 1),
 )
@@ -60,7 +82,7 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     if not page:
         sizes |= {"keys": keys, "d": DEPTH, "v": DEPTH}
         seen = np.arange(keys) < inside[:, None]
-        arrays |= _cache(rng, (batch, heads, keys), seen[:, None], scale)
+        arrays |= _cache(rng, meaning, (batch, heads, keys), seen[:, None], scale)
     else:
         pages = batch * width + int(rng.integers(0, 4))
         table = rng.permutation(pages)[: batch * width].reshape(batch, width)
@@ -71,20 +93,32 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
                 if 0 <= row[at // page] < pages:
                     used[row[at // page], at % page] = True
             row[-(-length // page) :] = rng.choice([*NOWHERE, 0])
-        arrays |= {"table": table} | _cache(rng, (heads, pages, page), used[None], scale)
+        arrays |= {"table": table}
+        arrays |= _cache(rng, meaning, (heads, pages, page), used[None], scale)
         sizes |= {"table_length": width, "pages": pages, "slots": page, "c": DEPTH, "w": DEPTH}
     spare = {name: 8 * int(rng.integers(0, 3)) for name in ("Q", "K", "V")}
     return Problem(sizes, seed, arrays, spare, Data.NORMAL)
 
 
 def _cache(
-    rng: np.random.Generator, shape: tuple[int, ...], seen: Array, scale: float
+    rng: np.random.Generator,
+    meaning: Meaning,
+    shape: tuple[int, ...],
+    seen: Array,
+    scale: float,
 ) -> dict[str, Array]:
-    """Keys and values; anything where nobody looks."""
+    """Keys and values, and scales by key or head; anything where nobody looks."""
     found = {}
     for name, size in (("K", scale), ("V", 1.0)):
         values = rng.standard_normal((*shape, DEPTH)).astype(np.float32) * np.float32(size)
         found[name] = np.where(seen[..., None], values, rng.choice(HARD, values.shape))
+    for name in (one for one in SCALES if one in meaning):
+        kind = meaning[name].kind
+        if kind is NodeKind.STREAM:
+            values = rng.uniform(0.1, 4, shape).astype(np.float32)
+            found[name] = np.where(seen, values, rng.choice(HARD, shape))
+        elif kind is NodeKind.RESIDENT:
+            found[name] = rng.uniform(0.1, 4, shape[-3]).astype(np.float32)
     return found
 
 

@@ -10,19 +10,21 @@ the machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pipeloom.declare.composed import LN2, LOG2_E
 from pipeloom.declare.functions import exp2, keep, maximum, rcp
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.online_softmax import LOWEST, TINY, attend
+from pipeloom.declare.online_softmax import LOWEST, TINY, attend, of_type
 from pipeloom.declare.tensor import Tensor
-from pipeloom.machine.dtypes import BF16, F32, DType
+from pipeloom.errors import ConfigError
+from pipeloom.machine.dtypes import BF16, F32, DType, dtype_for
 from pipeloom.program.address_maps import Sum
 from pipeloom.program.index_forms import Digit, digit
 
 SHARES = "splits"
 PROBLEMS = ("batch", "heads", SHARES)
+SCALES = ("k_scale", "v_scale")
 
 
 def decode_attention(
@@ -32,6 +34,8 @@ def decode_attention(
     dv: int | None = None,
     dtype: DType | str = BF16,
     *,
+    cache: DType | str | None = None,
+    scales: str | None = None,
     page: int | None = None,
     group: int | None = None,
     name: str = "decode_attention",
@@ -47,7 +51,10 @@ def decode_attention(
         keys: Keys and values that one iteration takes.
         depth: The size of a query and of a key.
         dv: The size of a value; ``depth`` unless given.
-        dtype: The element type of Q, K and V.
+        dtype: The element type of Q, in which is multiplied.
+        cache: The element type of K and V, ``dtype`` unless given. They are converted behind LDS.
+        scales: What K and V are multiplied with, ``k_scale`` and ``v_scale``: numbers of the launch
+            ("tensor"), f32 arrays by head ("head"), or by head and key, as K lies ("token").
         page: Where K and V lie in pages of so many keys: ``table``, i32, [batch, table_length],
             names the pages of each sequence; K is [heads, pages, slots, c], V [.., .., .., w].
         group: Where there are several new tokens: rows of each, which see the keys up to their own.
@@ -56,32 +63,68 @@ def decode_attention(
     """
     loop = Loop(name, over="keys")
     q = loop.resident("Q", dtype, q=rows, d=depth)
-    k = loop.stream("K", dtype, keys=keys, d=depth)
-    v = loop.stream("V", dtype, keys=keys, v=dv or depth)
+    k = loop.stream("K", cache or dtype, keys=keys, d=depth)
+    v = loop.stream("V", cache or dtype, keys=keys, v=dv or depth)
     scale = loop.scalar("scale", usual=depth**-0.5, positive=True) * (1 / LN2)
+    of_k, of_v = _scales(loop, scales, keys, dtype)
+    by_key = scales == "token"
 
     def scores() -> Tensor:
+        found = (q @ of_type(k.staged(), dtype)).named("S")
         least: Tensor | int = 1
         if group is not None:
             least = maximum((loop.left("q", rows) + (group - 1)) // group, 1)
-        return keep((q @ k.staged()).named("S"), loop.left("keys", keys), least)
+        found = found if of_k is None or not by_key else found * of_k
+        return keep(found, loop.left("keys", keys), least)
 
-    found = attend(loop, scores, v, scale, dtype, rows)
-    loop.store("out", found.rows)
+    whole = scale if of_k is None or by_key else scale * of_k
+    found = attend(loop, scores, v, whole, dtype, rows, of_v if by_key else None)
+    loop.store("out", found.rows if of_v is None or by_key else found.rows * of_v)
     loop.store("lse", found.lse)
     loop.batch("Q", over=PROBLEMS[:2])
-    loop.batch("K", "V", over=PROBLEMS[:2] if page is None else PROBLEMS[1:2])
+    caches = ("K", "V", *SCALES) if by_key else ("K", "V")
+    loop.batch(*caches, over=PROBLEMS[:2] if page is None else PROBLEMS[1:2])
+    if scales == "head":
+        loop.batch(*SCALES, over=PROBLEMS[1:2])
     if page is not None:
         number, slot = digit("page", "table_length"), digit("slot", page)
         table = loop.indices("table", number, per="batch")
-        for array, dim, along in (("K", "d", "c"), ("V", "v", "w")):
-            column = digit(along, along)
-            dims: dict[str, Sequence[Digit] | Sum] = {"keys": (number, slot), dim: (column,)}
-            loop.place(array, **dims, pages=table, slots=slot, **{along: column})
+        columns = {"K": ("d", "c"), "V": ("v", "w")}
+        for array in caches:
+            dims: dict[str, Sequence[Digit] | Sum] = {"keys": (number, slot)}
+            rest: dict[str, Sequence[Digit] | Sum] = {}
+            if array in columns:
+                dim, along = columns[array]
+                dims[dim], rest[along] = (digit(along, along),), digit(along, along)
+            loop.place(array, **dims, pages=table, slots=slot, **rest)
     loop.batch("out", "lse", over=PROBLEMS)
     loop.lengths("lengths", per="batch")
     loop.share(SHARES)
     return loop
+
+
+def _scales(
+    loop: Loop, per: str | None, keys: int, dtype: DType | str
+) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """What K and V are multiplied with."""
+    if per is None:
+        return None, None
+    if per == "token" and dtype_for(dtype).bits == 8:
+        raise ConfigError(
+            f"scales by token: weights times them have no room in {dtype_for(dtype)}",
+            hint='multiply in 16 bits, dtype="bf16", cache="fp8"; or take scales="head"',
+            field="scales",
+        )
+    made: Mapping[str, Callable[[str], Tensor]] = {
+        "tensor": lambda name: loop.scalar(name, usual=1.0, positive=True),
+        "head": lambda name: loop.resident(name, F32),
+        "token": lambda name: loop.stream(name, F32, keys=keys).staged(),
+    }
+    if per not in made:
+        raise ConfigError(
+            f"scales per {per!r}", hint=f"one of {', '.join(made)}, or None", field="scales"
+        )
+    return made[per](SCALES[0]), made[per](SCALES[1])
 
 
 def decode_reduce(

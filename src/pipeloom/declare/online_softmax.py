@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import floor
+from math import log2 as log2_of
 
 from pipeloom.declare.composed import LN2
 from pipeloom.declare.functions import exp2, fma, log2, maximum, rcp
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
-from pipeloom.machine.dtypes import F32, DType
+from pipeloom.machine.dtypes import F32, DType, dtype_for
 
 LOWEST = -1e30
 """Below every score: a row without keys keeps it, and (unlike infinity) it can be subtracted."""
 TINY = 1e-30
 """Below every sum of a row that has a key: each sum has a term of 2^0."""
 SLACK = 8.0
-"""By how much a score may exceed the maximum that a row is scaled by, to base 2."""
+"""By how much a score may exceed the maximum that a row is scaled by, to base 2, where the type of
+weights has room for its power."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,18 @@ def attend(
     scale: Tensor,
     dtype: DType | str,
     rows: int,
+    factors: Tensor | None = None,
 ) -> Attended:
     """One iteration: the scores of a tile of keys, masked, and its values.
 
     Args:
         loop: The loop, over the keys, with rows ``q``.
         scores: Gives the masked scores, before ``scale``.
-        values: The tile's values.
+        values: The tile's values, of ``dtype`` or converted to it.
         scale: What scores are multiplied with, to base 2; above 0.
         dtype: What weights are rounded to for the product.
         rows: The tile's size along ``q``.
+        factors: What the values of each key are multiplied with.
     """
     top = loop.carry("m", F32, start=LOWEST, q=rows)
     weight = loop.carry("l", F32, start=0, q=rows)
@@ -63,12 +68,19 @@ def attend(
     out = loop.carry("O", F32, start=0, q=rows, **dict([columns]))
     found = scores()
     best = found.max(loop.over).named("best")
-    with loop.when(best > top + SLACK / scale):  # exponents stay below 2^SLACK without it
+    slack = min(SLACK, floor(log2_of(dtype_for(dtype).largest)))
+    with loop.when(best > top + slack / scale):  # exponents stay below 2^slack without it
         shrink = exp2((top - maximum(top, best)) * scale).named("alpha")
         weight = weight.becomes(weight * shrink)
         out = out.becomes(out * shrink)
         top = top.becomes(maximum(top, best))
     p = exp2(fma(found, scale, top * -scale)).named("P")
     weight += p.sum(loop.over)
-    out += p.to(dtype) @ values.staged()
+    weights = p if factors is None else p * factors
+    out += weights.to(dtype) @ of_type(values.staged(), dtype)
     return Attended(out, weight, top, scale)
+
+
+def of_type(value: Tensor, dtype: DType | str) -> Tensor:
+    """The same value, converted where its type is another."""
+    return value if value.type.dtype == dtype_for(dtype) else value.to(dtype)

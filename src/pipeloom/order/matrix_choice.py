@@ -1,8 +1,9 @@
 """Which matrix instruction a product uses, and what a wave's share of it takes.
 
-The widest plain instruction of 16 x 16 results for the operands' type, or of 32 x 32 where there is
-no other, or where vector ops of the loop take the results: under an instruction of twice the length
-there is room for three times as many of them; or where a small one has room for a single other.
+The widest plain instruction of 16 x 16 results for the operands' type, of which the product takes
+whole ones, or of 32 x 32 where there is no other, or where vector ops of the loop take the results:
+under an instruction of twice the length there is room for three times as many of them; or where a
+small one has room for a single other.
 Operands lie K-wise in lanes: a lane has
 ``lane_bytes`` of one instruction, and one memory instruction moves up to 16 bytes of it, so one
 read may serve two narrow instructions.
@@ -53,7 +54,7 @@ def wanted_granules(meaning: Meaning, node: Node, target: Target) -> dict[str, i
     """What the tile of each dimension of a product is best a multiple of."""
     first, second, *scales = (meaning[name].type for name in node.uses)
     types = first.dtype, second.dtype
-    op = _instruction(meaning, node, types, target, large=False, scaled=bool(scales))
+    op = _instruction(meaning, node, types, target, large=False, scaled=bool(scales), depth=0)
     shared = set(first.dims) & set(second.dims)
     return {
         dim: op.k if dim in shared else granule
@@ -98,8 +99,8 @@ def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = Fa
             "the sum after the loop",
             field=node.name,
         )
-    op = _instruction(meaning, node, types, target, large, bool(scales))
     sizes = meaning.domain(node).sizes
+    op = _instruction(meaning, node, types, target, large, bool(scales), sizes[depth])
     for dim, granule in ((rows, op.m), (columns, op.n), (depth, op.k)):
         if sizes[dim] % granule:
             raise ConfigError(
@@ -169,7 +170,9 @@ def _instruction(
     target: Target,
     large: bool,
     scaled: bool,
+    depth: int,
 ) -> MatrixOp:
+    """The widest that adds up ``depth`` elements in whole steps, or else the widest."""
     names = [dtype.name for dtype in types]
     known = [op for op in target.matrix_ops if op.scaled is scaled]
     options = [op for op in known if op.multiplies(*names, scaled=scaled)]
@@ -182,7 +185,9 @@ def _instruction(
             field=node.name,
         )
     side = max if large else min
-    return min(options, key=lambda op: (op.m != side(o.m for o in options), -op.k))
+    return min(
+        options, key=lambda op: (op.m != side(o.m for o in options), depth % op.k != 0, -op.k)
+    )
 
 
 def _packs(dtype: DType) -> bool:

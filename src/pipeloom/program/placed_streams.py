@@ -116,16 +116,18 @@ def _check_blocks(loop: str, over: str, node: Node, matrix: BlockedMatrix) -> No
 
 
 def _check_paged(loop: str, over: str, node: Node, place: AddressMap) -> None:
-    """Rows of pages that an index array names; columns as they are."""
+    """Rows of pages that an index array names, or single elements; columns as they are."""
     dims, slots = node.type.dims, place.digits(over)[-1]
     by_page = [one for one in place.indexed if one.index == place.entries[0].form]
-    plain = [digit for digit in place.digits(dims[-1]) if digit.follows == place.dims[-1]]
+    columns = [digit for dim in dims[1:] for digit in place.digits(dim)]
+    plain = [digit for digit in columns if digit.follows == place.dims[-1]]
     counted = place.digits(over)[:-1]
     if (
-        [dims[0], len(dims), len(place.entries), len(counted)] != [over, 2, 1, 1]
+        [dims[0], len(place.entries), len(counted)] != [over, 1, 1]
+        or not (len(dims) - 1 == len(columns) == len(plain) <= 1)
         or (counted[0].name, counted[0].follows) != (place.entries[0].digit, place.entries[0].dim)
         or place.entries[0].width < WHOLE_ENTRY
-        or not (by_page and plain and slots.count)
+        or not (by_page and slots.count)
         or place.indexed != (*by_page, *_alone(place.dims[1:], (slots, *plain)))
     ):
         raise GraphError(
@@ -133,8 +135,8 @@ def _check_paged(loop: str, over: str, node: Node, place: AddressMap) -> None:
             + ", ".join(f"{one.dim} = {one.index}" for one in place.indexed),
             hint="a stream of rows in pages: page, slot, c = pl.digit('page', 'table_length'), "
             f"pl.digit('slot', 16), pl.digit('c', 'columns'); loop.place({node.name!r}, "
-            f"{over}=(page, slot), {dims[-1]}=(c,), pages=loop.indices('table', page), slots=slot, "
-            "columns=c)",
+            f"{over}=(page, slot), {(*dims, 'd')[1]}=(c,), pages=loop.indices('table', page), "
+            "slots=slot, columns=c)",
             field=node.name,
         )
     tile = node.type.sizes[over]

@@ -156,7 +156,7 @@ def _check_span(meaning: Meaning, span: ProblemSpan) -> None:
         )
     for node in meaning.inputs:
         stream = node.kind is NodeKind.STREAM
-        ends = node.type.dims[0] == over and ends_with_block(meaning, node)
+        ends = node.type.dims[:1] == (over,) and ends_with_block(meaning, node)
         if stream and not ends:
             raise GraphError(
                 f"{loop}: {node.name!r} is {node.type}, and problems end at different places "

@@ -28,8 +28,14 @@ DEPTH, TILE = 32, 32
 
 
 @cache
-def built(group: int | None = None, page: int | None = None, waves: int = 1) -> Launchable:
-    loop = decode_attention(16, TILE, DEPTH, group=group, page=page)
+def built(
+    group: int | None = None,
+    page: int | None = None,
+    waves: int = 1,
+    scales: str | None = None,
+) -> Launchable:
+    cache = "fp8" if scales else None
+    loop = decode_attention(16, TILE, DEPTH, cache=cache, scales=scales, group=group, page=page)
     emitted = emit_program(pipeline(loop, "gfx950", {"v": waves}))
     return Launchable.load(emitted, assemble(emitted))
 
@@ -114,6 +120,53 @@ def paged(
     table[3, 0] = pages
     k[3, :, :page] = v[3, :, :page] = 0
     return table, found[0], found[1]
+
+
+def test_caches_of_8_bits_in_pages() -> None:
+    """With a scale for each token, which lies in pages as its key does, NaN where no key is."""
+    kernel, rng, page = built(page=16, scales="token"), np.random.default_rng(5), 16
+    keys, rows, heads, batch = 80, 6, 2, 4
+    lengths = np.array([0, 1, 49, keys])
+    k, v = rng.standard_normal((2, batch, heads, keys, DEPTH)).astype(np.float32) * 3
+    factors = rng.uniform(0.1, 2, (2, batch, heads, keys)).astype(np.float32)
+    held = kernel.emitted.launch.meaning["K"].type.dtype
+    meant_k, meant_v = held.round(k) * factors[0, ..., None], held.round(v) * factors[1, ..., None]
+    for b, length in enumerate(lengths):
+        k[b, :, length:] = v[b, :, length:] = factors[:, b, :, length:] = np.nan
+    q = rng.standard_normal((batch, heads, rows, DEPTH)).astype(np.float32)
+    table = rng.permutation(batch * keys // page).reshape(batch, -1)
+    sizes = {"batch": batch, "heads": heads, "splits": 2, "q": rows, "c": DEPTH, "w": DEPTH}
+    sizes |= {"table_length": table.shape[1], "pages": table.size, "slots": page}
+    arrays: dict[str, Any] = {"lengths": lengths, "Q": q, "table": table}
+    for name, one in {"K": k, "V": v, "k_scale": factors[0], "v_scale": factors[1]}.items():
+        arrays[name] = in_pages(one, table, page)
+    trial = run_program(kernel.emitted, kernel, sizes=sizes, arrays=arrays, data=Data.NORMAL)
+    assert trial.ok, trial.summary()
+    out, lse = (trial.outputs[name].astype(np.float64) for name in ("out", "lse"))
+    for b, length in enumerate(lengths):
+        for h in range(heads):
+            seen = np.full(rows, length)
+            meant = attention(q[b, h], meant_k[b, h], meant_v[b, h], seen)
+            assert np.abs(joined(out[b, h], lse[b, h]) - meant).max() < 0.06
+
+
+def in_pages(values: Array, table: Array, page: int) -> Array:
+    """[batch, heads, keys, ...] as [heads, pages, slots, ...], where a table says."""
+    batch, heads, keys, *rest = values.shape
+    cut = values.reshape(batch, heads, keys // page, page, *rest).swapaxes(1, 2)
+    found = np.empty((table.size, heads, page, *rest), values.dtype)
+    found[table.reshape(-1)] = cut.reshape(-1, heads, page, *rest)
+    return found.swapaxes(0, 1)
+
+
+def test_scales_that_no_kernel_takes_are_refused() -> None:
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"dtype": "fp8", "scales": "token"}, "no room in fp8"),
+        ({"scales": "row"}, "scales per 'row'"),
+    )
+    for how, said in refused:
+        with pytest.raises(ConfigError, match=said):
+            decode_attention(16, TILE, DEPTH, **how)
 
 
 def test_a_workgroup_runs_its_own_share() -> None:

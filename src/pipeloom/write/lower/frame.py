@@ -35,6 +35,10 @@ class _Wanted:
     count: int
     align: int
     always: bool = False
+    setup: bool = True
+    """Of what is there ``always``: in the setup, too."""
+    loop: bool = True
+    """And in all that follows it."""
     either: bool = False
     """A sum of matrix products, for which accumulation registers do as well."""
     writes: set[int] = field(default_factory=set)
@@ -74,8 +78,18 @@ class Frame:
         return name
 
     def scalar(self, name: str, count: int = 1, align: int = 1) -> str:
-        """A scalar register; there are enough that none is shared."""
+        """A scalar register; there are enough that few are shared."""
         return self.always(name, Bank.SCALAR, count, align)
+
+    def first_scalar(self, name: str, count: int = 1, align: int = 1) -> str:
+        """A scalar register of the setup's first part: until arrays are described."""
+        self._wanted.setdefault(name, _Wanted(Bank.SCALAR, count, align, always=True, loop=False))
+        return name
+
+    def later_scalar(self, name: str, count: int = 1, align: int = 1) -> str:
+        """A scalar register that nothing writes before arrays are described."""
+        self._wanted.setdefault(name, _Wanted(Bank.SCALAR, count, align, always=True, setup=False))
+        return name
 
     @property
     def asked(self) -> Collection[str]:
@@ -91,7 +105,7 @@ class Frame:
         """A scalar register that holds a number."""
         name = f"constant {bits:#x}"
         if name not in self._wanted:
-            self.scalar(name)
+            self.later_scalar(name)
             self.common.append(lambda code: _move(code, self[name], bits))
         return name
 
@@ -101,7 +115,7 @@ class Frame:
             return values[0]
         name = f"by wave {list(values)}"
         if name not in self._wanted:
-            self.scalar(name)
+            self.later_scalar(name)
             self.scalar("scratch")
             self.common.append(lambda code: _select(code, self, name, tuple(values)))
         return name
@@ -194,7 +208,10 @@ class Frame:
         values: list[LiveValue] = []
         sums: list[LiveValue] = []
         for name, wanted in self._wanted.items():
-            live = everywhere if wanted.always else self._live(wanted)
+            live = self._live(wanted)
+            if wanted.always:
+                live = everywhere if wanted.loop else frozenset({SETUP})
+                live -= frozenset() if wanted.setup else {SETUP}
             found = LiveValue(name, wanted.bank, wanted.count, live, wanted.align)
             (sums if wanted.either else values).append(found)
         spare = [

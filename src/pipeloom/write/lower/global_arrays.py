@@ -82,7 +82,7 @@ class Array:
     @property
     def has_pitch(self) -> bool:
         """Whether it takes a leading dimension."""
-        return len(self.dims) > 1 and self.blocks is None
+        return len(self.node.array_dims) > 1 and self.blocks is None
 
     def stride(self, axis: int) -> Stride:
         """Bytes between neighbours along a dimension."""

@@ -69,12 +69,16 @@ class Memory:
             )
         self.tiles = meaning.tile
         for array in self.arrays.values():
-            words = 2 if array.name in scalar_only(meaning) else 4
-            frame.scalar(f"buffer {array.name}", words, words)
+            if array.name in scalar_only(meaning):
+                frame.first_scalar(f"buffer {array.name}", 2, 2)
+            else:
+                frame.scalar(f"buffer {array.name}", 4, 4)
             for axis in range(0 if array.is_mapped else len(array.dims) - 1):
                 frame.scalar(f"stride {array.name}.{axis}")
+        counted = {node.along for node in meaning.nodes}
         for dim in argument_dims(meaning):
-            frame.scalar(f"size {dim}")
+            lasts = dim in counted or dim not in meaning.batch
+            (frame.scalar if lasts else frame.first_scalar)(f"size {dim}")
         held = HeldEntries()
         self.mapped = {
             array.name: elsewhere(frame, meaning, array, self.begins_later, held)
@@ -87,13 +91,15 @@ class Memory:
         for name in per_block(meaning.nodes):
             frame.scalar(f"chosen {name}")
         for dim in meaning.batch:
-            frame.scalar(f"index {dim}")
+            frame.first_scalar(f"index {dim}")
             frame.work(0)
             frame.work(1)
         for array in self.arrays.values():
             for at, dim in enumerate(array.node.outer):
-                if at >= DESCRIPTOR_ROOM or dim == turns_of(meaning.span):
-                    frame.scalar(f"argument {stride_name(array.name, dim)}")
+                lasts = dim == turns_of(meaning.span)
+                if lasts or at >= DESCRIPTOR_ROOM:
+                    ask = frame.scalar if lasts else frame.first_scalar
+                    ask(f"argument {stride_name(array.name, dim)}")
         for node in meaning.nodes:
             if node.kind is NodeKind.SCALAR:
                 frame.scalar(f"argument {node.name}")

@@ -87,7 +87,7 @@ class PagedArray:
         self.slots = self.place.digits(self.over)[-1].count
         self.tile = array.node.type.sizes[self.over]
         self._later = later
-        for axis in range(2):
+        for axis in range(len(self.place.dims) - 1):
             frame.scalar(self._stride(axis))
         frame.scalar("scratch")
         frame.scalar("wide scratch", 2, 2)
@@ -96,7 +96,7 @@ class PagedArray:
         words, own = _loaded(self.at_once), pages <= AT_ONCE
         self.held = HeldEntries() if own else shared
         name = f"entries {array.name}" if own else "entries"
-        self._entries = frame.scalar(name, words, min(words, 4))
+        self._entries = frame.later_scalar(name, words, min(words, 4))
         for number in range(3):
             frame.work(number)
 
@@ -105,15 +105,22 @@ class PagedArray:
 
     @property
     def pitch(self) -> str:
-        """The scalar into which the leading dimension is loaded."""
-        return self._stride(1)
+        """The scalar into which the leading dimension is loaded: rows', or pages' of elements."""
+        return self._stride(len(self.place.dims) - 2)
+
+    @property
+    def _row(self) -> Register | int:
+        """Bytes from row to row."""
+        return self.frame[self._stride(1)] if len(self.place.dims) > 2 else self.array.element
 
     def locate(self, code: Code) -> None:
         """Bytes from row to row, and from page to page."""
-        pages, rows = (self.frame[self._stride(axis)] for axis in range(2))
+        pitch = self.frame[self.pitch]
         if self.array.element > 1:
-            code("s_lshl_b32", rows, rows, self.array.element.bit_length() - 1)
-        code("s_mul_i32", pages, rows, self.frame[f"size {self.place.dims[1]}"])
+            code("s_lshl_b32", pitch, pitch, self.array.element.bit_length() - 1)
+        if len(self.place.dims) > 2:
+            slots = self.frame[f"size {self.place.dims[1]}"]
+            code("s_mul_i32", self.frame[self._stride(0)], pitch, slots)
 
     def end(self, code: Code) -> None:
         """The rest of the descriptor: it ends with the last page."""
@@ -126,7 +133,7 @@ class PagedArray:
     ) -> PagedLoads:
         """The loads of a step, whose lanes stand at ``tables`` of the tile, by dimension."""
         clock.follow_elements()
-        loads = [self._plan(rows, columns, members) for rows, columns in tables]
+        loads = [self._plan(rows, columns, members) for rows, *columns in tables]
         outside = self.frame.prepared("outside", "outside", _fill)
         starts = {one.waves: self._by_wave(one.waves, members) for one in loads}
         return PagedLoads(self, loads, starts, outside, self.frame.scratch("paged", 2), clock)
@@ -136,7 +143,7 @@ class PagedArray:
         bytes_of = {w: ENTRY_BYTES * (n - waves[0]) for w, n in zip(members, waves, strict=True)}
         return self.frame.by_wave([bytes_of.get(w, 0) for w in range(self.frame.waves)])
 
-    def _plan(self, rows: Table, columns: Table, members: Sequence[int]) -> _Pages:
+    def _plan(self, rows: Table, columns: Sequence[Table], members: Sequence[int]) -> _Pages:
         frame, name = self.frame, self.array.name
         what = f"the place of a lane in {name}"
         pages = rows // self.slots if self.slots < self.tile else np.zeros_like(rows)
@@ -150,16 +157,16 @@ class PagedArray:
                 hint="use pages whose size is a power of two, and tiles with whole ones",
                 field=name,
             )
-        numbers = [lane_number(table, what) for table in (inside, columns, rows, lanes)]
+        numbers = [lane_number(table, what) for table in (rows, lanes, inside, *columns)]
         planned = [PlannedNumber.of(frame, members, number) for number in numbers]
         row, page = (
             frame.prepared((kind, one.number), kind, partial(self._one, one))
-            for kind, one in zip(("row", "page"), planned[2:], strict=True)
+            for kind, one in zip(("row", "page"), planned, strict=False)
         )
         offset = frame.prepared(
-            ("paged", name, numbers[0], numbers[1]),
+            ("paged", name, *numbers[2:]),
             f"offset {name}",
-            lambda code, result: self._offset(code, result, planned[0], planned[1]),
+            lambda code, result: self._offset(code, result, *planned[2:]),
         )
         return _Pages(tuple(map(int, first)), int(lanes.max()) + 1, offset, row, page)
 
@@ -167,13 +174,15 @@ class PagedArray:
         number.write(code, result, self.frame[self.frame.work(0)])
 
     def _offset(
-        self, code: Code, result: Register, inside: PlannedNumber, column: PlannedNumber
+        self, code: Code, result: Register, inside: PlannedNumber, *columns: PlannedNumber
     ) -> None:
         frame = self.frame
         work, spare, outside = (frame[frame.work(n)] for n in range(3))
         inside.write(code, result, work)
-        code("v_mul_lo_u32", result, result, frame[self._stride(1)])
-        column.write(code, spare, work)
+        code("v_mul_lo_u32", result, result, self._row)
+        if not columns:
+            return
+        columns[0].write(code, spare, work)
         code("v_mov_b32", outside, OUT_OF_RANGE)
         code("v_cmp_gt_u32", VCC, frame[f"size {self.array.dims[1]}"], spare)
         if self.array.element > 1:
@@ -193,7 +202,7 @@ class PagedArray:
             before = frame["wide scratch"].part(1)
             code("s_mul_i32", before, at, self.slots)
             code("s_sub_u32", before, scratch, before)
-            code("s_mul_i32", before, before, frame[self._stride(1)])
+            code("s_mul_i32", before, before, self._row)
         code("s_lshl_b32", at, at, ENTRY_BYTES.bit_length() - 1)
 
     @property
