@@ -59,8 +59,9 @@ def gemm_rotary(
     cos, sin = loop.resident("cos", tables, m=m, d=d), loop.resident("sin", tables, m=m, d=d)
     head = total
     if norm:
-        mean = total.sum_squares("d") * (1 / d) + loop.scalar("eps", usual=1e-6)
-        head = total * rsqrt(mean) * loop.resident("weight", F32, d=d)
+        mean = total.sum_squares("d") / loop.size("d")
+        factor = rsqrt(mean + loop.scalar("eps", usual=1e-6))
+        head = total * factor * loop.resident("weight", F32, d=d)
     partner = swapped(head, "d", d if pairs == "halves" else 2)
     loop.store("out", (head * cos + partner * sin).to(out))
     _heads(loop, scatter=scatter)

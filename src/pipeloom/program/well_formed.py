@@ -53,7 +53,6 @@ def check(program: Program) -> None:
         )
     _check_sizes(program)
     _check_trips(program)
-    check_added_once(program)
     for group in program.groups:
         for section, slot, step in group.steps():
             where = f"{section.name}[{slot}]"
@@ -64,6 +63,7 @@ def check(program: Program) -> None:
                 check_int(f"program {program.name}", f"{where}.count", step.count, 0)
             elif isinstance(step, Barrier):
                 _check_barrier(program, step, where)
+    check_added_once(program)
 
 
 def _check_sizes(program: Program) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -104,6 +105,17 @@ def test_nothing_is_added_twice() -> None:
         sections = (*group.sections[:-1], replace(last, steps=steps))
         with pytest.raises(pl.ScheduleError, match="more than once"):
             replace(program, groups=(replace(group, sections=sections),))
+
+
+def test_boxes_of_other_dimensions_are_refused_as_such() -> None:
+    """What comes from a file is looked at before anything is compared."""
+    plain = json.loads(pl.pipeline(sums(), "gfx950", waves=1).to_json())
+    steps = plain["groups"][0]["sections"][-1]["steps"]
+    stores = [s for s in steps if s.get("writes") and s["writes"][0]["resource"] == "out"]
+    stores[0]["writes"][0]["boxes"] = [[[0, 16]]]
+    steps.append(stores[0])
+    with pytest.raises(pl.ScheduleError):
+        Program.from_json(json.dumps(plain))
 
 
 def test_what_cannot_be_added_is_refused() -> None:

@@ -14,6 +14,7 @@ from benchmarks.family_cases import quantised, rotary
 from benchmarks.family_cases.drawn import ready
 from pipeloom.declare.quantised import gemm_quantised
 from pipeloom.declare.rotary import gemm_rotary
+from pipeloom.order.in_order import in_order
 from pipeloom.program import Program, Step, Work
 from pipeloom.program.nodes import Blocks
 
@@ -71,6 +72,21 @@ def test_heads_are_normalised_before_they_are_rotated() -> None:
     head = head / np.sqrt((head**2).mean(axis=-1, keepdims=True) + 1e-6) * weight
     found = loop.evaluate({"eps": 1e-6}, X=x, W=w, cos=cos, sin=sin, weight=weight)["out"]
     np.testing.assert_allclose(found, rotated(head, cos, sin, "halves"), rtol=1e-4, atol=1e-4)
+
+
+def test_a_head_is_normalised_by_its_own_size() -> None:
+    """Not by that of the tile, of which it may be a part."""
+    rng = np.random.default_rng(4)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((5, 32), (1, 20, 32)))
+    loop = gemm_rotary(16, 32, 32, "f32", "f32", pairs="neighbours", norm=True)
+    arrays = {"cos": np.ones((5, 20)), "sin": np.zeros((5, 20)), "weight": np.ones(20)}
+    head = np.einsum("mk,hdk->hmd", x.astype(np.float64), w)
+    meant = head / np.sqrt((head**2).mean(axis=-1, keepdims=True) + 1e-6)
+    found = loop.evaluate({"eps": 1e-6}, X=x, W=w, **arrays)["out"]
+    np.testing.assert_allclose(found, meant, rtol=1e-4, atol=1e-4)
+    kernel = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order))
+    trial = pl.run(kernel, sizes={"m": 5, "d": 20, "k": 32, "heads": 1}, data="normal")
+    assert trial.ok, trial.summary()
 
 
 def test_integers_change_places_as_they_are() -> None:
