@@ -146,7 +146,12 @@ def _bound(job: GemmSpec) -> BlockCost | None:
         return None
     try:
         tasks = lowered(job)
-        return least_cost(tasks, block, int(staged)) if refinable(tasks) else None
+        if not refinable(tasks):
+            return None
+        cost = least_cost(tasks, block, int(staged))
+        if job.blocks and cost.cycles < target.global_latency.value:
+            first_order(tasks)  # there is none where registers do not hold scales for so long
+        return cost
     except (ConfigError, OrderError):
         return None
 

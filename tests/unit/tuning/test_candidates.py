@@ -52,6 +52,18 @@ def test_what_the_tuner_proposes_can_be_written(seed: int, monkeypatch: pytest.M
         require_written(job)
 
 
+def test_blocks_whose_scales_come_too_late_are_not_proposed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An iteration of 32x32x256 is shorter than a third of memory's latency; of 64x64 it is not."""
+    monkeypatch.setattr(candidates, "SIDES", (32, 64))
+    found = {(job.BM, job.BN, job.depth) for job in bounds("gfx950", "mxfp4")}
+    assert (32, 32, 256) not in found
+    assert (64, 64, 256) in found
+    for job in proposed(GemmProblem(60, 60, 4096, "mxfp4"), gpu_for("gfx950"), most=2):
+        require_written(job)
+
+
 def test_blocks_have_sides_of_16_for_few_rows() -> None:
     """And they win there: half of the rows of a block of 32 would be none."""
     found = {(b.m, b.n, b.waves_m, b.waves_n) for b in blocks("bf16")}
