@@ -117,7 +117,7 @@ def field_kinds(cls: Any) -> Mapping[str, Any]:
 
 def check_known(
     name: object,
-    known: Collection[str],
+    known: Collection[object],
     said: str,
     field: str,
     error: type[ScheduleError] = ConfigError,
@@ -127,9 +127,9 @@ def check_known(
         raise error(said, hint=nearest(str(name), known), field=field)
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
+def nearest(name: str, valid: Iterable[object]) -> str:
     """A hint for an unknown name: the nearest valid one first, then all of them."""
-    options = list(valid)
+    options = [str(one) for one in valid]
     close = get_close_matches(name, options, n=1, cutoff=0.5)
-    listing = ", ".join(options)
+    listing = ", ".join(options) or "none"
     return f"did you mean {close[0]!r}? Valid: {listing}" if close else f"valid: {listing}"

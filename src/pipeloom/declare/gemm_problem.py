@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeloom.checks import check_known
 from pipeloom.declare.activations import activation_for
-from pipeloom.errors import ConfigError, SpecError
+from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import BF16, F32, F64, FP4, FP6, FP8, dtype_for
 
 MOST = 1 << 31
@@ -21,10 +22,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 
 def stored_dims(layout: str) -> dict[str, tuple[str, str]]:
     """The dimensions of A and B as they lie in memory, rows first; refuses what is no layout."""
-    if layout not in LAYOUTS:
-        raise ConfigError(
-            f"layout is {layout!r}", hint=f"one of: {', '.join(LAYOUTS)}", field="layout"
-        )
+    check_known(layout, LAYOUTS, f"layout is {layout!r}", "layout")
     return {
         "A": ("m", "k") if layout[0] == "N" else ("k", "m"),
         "B": ("n", "k") if layout[1] == "T" else ("k", "n"),

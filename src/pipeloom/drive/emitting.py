@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import pipeloom
+from pipeloom.checks import check_known
 from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.forms import Choice, choose_form
 from pipeloom.drive.loops import LoopSource
@@ -208,12 +209,9 @@ def tile_of(opened: Opened, compiled: CompiledSchedule) -> KernelGeometry:
 
 
 def _check_named(dtype: str | None) -> None:
-    if dtype is not None and dtype not in ELEMENT_BYTES:
-        raise SpecError(
-            f"dtype {dtype!r} is not one that a tile can be named by",
-            hint=f"one of: {', '.join(ELEMENT_BYTES)}",
-            field="dtype",
-        )
+    if dtype is not None:
+        said = f"dtype {dtype!r} is not one that a tile can be named by"
+        check_known(dtype, ELEMENT_BYTES, said, "dtype", SpecError)
 
 
 def fitted(opened: Opened, size: int | None) -> Opened:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeloom import drive
-from pipeloom.checks import check_int
+from pipeloom.checks import check_int, check_known
 from pipeloom.declare.gemm_problem import PLAIN, Finish, stored_dims
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import packed, product, slices_sum
@@ -98,12 +98,7 @@ class GemmSpec(BlockSpec):
             check_int("gemm", name, getattr(self, name), 1)
         if self.BK is not None:
             check_int("gemm", "BK", self.BK, 1)
-        if self.align not in ALIGNMENTS:
-            raise ConfigError(
-                f"gemm.align is {self.align!r}",
-                hint=f"one of: {', '.join(map(str, ALIGNMENTS))}",
-                field="align",
-            )
+        check_known(self.align, ALIGNMENTS, f"gemm.align is {self.align!r}", "align")
         if self.align < self.element.bits / 8:
             raise ConfigError(
                 f"gemm.align is {self.align}, less than an element of {self.element}",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.checks import check_known
 from pipeloom.device.contracts import KernelContract
 from pipeloom.device.laid_arrays import ArrayRule
 from pipeloom.device.sequence import operand_rules
@@ -36,13 +37,8 @@ def sizes_of(record: Mapping[str, Any], given: Mapping[str, int]) -> dict[str, i
     given = by_head(tuple(dims), given)
     if record["batched"]:
         dims = {"batches": None, **dims}
-    unknown = [dim for dim in given if dim not in dims]
-    if unknown:
-        raise SpecError(
-            f"{record['kernel']} has no dimension {unknown[0]!r}",
-            hint=f"it has {', '.join(dims)}",
-            field=unknown[0],
-        )
+    for dim in given:
+        check_known(dim, dims, f"{record['kernel']} has no dimension {dim!r}", dim, SpecError)
     cut = {word for formula in record["grid"] for word in re.findall(r"\w+", formula)}
     sizes = {}
     for dim in dims:

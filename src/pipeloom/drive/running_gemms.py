@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeloom.checks import check_int
+from pipeloom.checks import check_int, check_known
 from pipeloom.device.images import KernelImage, read_record, record_path
 from pipeloom.drive.gemm import SIZES, Gemm, GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
@@ -99,12 +99,7 @@ def gemm_trials(
     """A trial for each seed, every array as short as it may be."""
     made = ready.made
     for dim in sizes:
-        if dim not in SIZES:
-            raise ConfigError(
-                f"a matrix product has no size {dim!r}",
-                hint=f"it has {', '.join(SIZES)}",
-                field="sizes",
-            )
+        check_known(dim, SIZES, f"a matrix product has no size {dim!r}", "sizes")
         check_int("sizes", dim, sizes[dim], 1)
     call = {"batches": 1, **sizes}
     if call["batches"] > 1 and not made.spec.batched:

@@ -307,12 +307,7 @@ def scalar_values(meaning: Meaning, scalars: Mapping[str, float]) -> dict[str, f
     usual = {n.name: n.start for n in meaning.nodes if n.kind is NodeKind.SCALAR}
     scalars = _mapping("scalars", scalars)
     for name in scalars:
-        if name not in usual:
-            raise LaunchError(
-                f"{meaning.name} has no scalar {name!r}",
-                hint=f"it has {', '.join(usual) or 'none'}",
-                field=name,
-            )
+        check_known(name, usual, f"{meaning.name} has no scalar {name!r}", name, LaunchError)
     given = {name: value for name, value in usual.items() if value is not None}
     for name, value in scalars.items():
         if not isinstance(value, Real):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from pipeloom.checks import check_int
+from pipeloom.checks import check_int, check_known
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import CDNA, DIRECT_VGPRS, VECTOR_REGISTERS, WAVE_LANES
 from pipeloom.machine.cdna_waits import CDNA_WAIT_RULES
@@ -345,12 +345,7 @@ class Target:
             kind: How the source knows it.
         """
         known = [field_name for field_name, _ in self.facts()]
-        if name not in known:
-            raise ConfigError(
-                f"{self.arch} has no machine constant {name!r}",
-                hint=f"the constants are: {', '.join(known)}",
-                field=name,
-            )
+        check_known(name, known, f"{self.arch} has no machine constant {name!r}", name)
         if value < 0:
             raise ConfigError(
                 f"machine constant {name} = {value} is negative",
@@ -428,13 +423,10 @@ def _named(what: str, name: str, items: tuple[N, ...], arch: str) -> N:
     for item in items:
         if item.name == name:
             return item
-    raise ConfigError(
-        f"{arch} has no {what} {name!r}",
-        hint=f"it has {', '.join(item.name for item in items)}",
-        field=what,
-    )
+    known = ", ".join(item.name for item in items)
+    raise ConfigError(f"{arch} has no {what} {name!r}", hint=f"it has {known}", field=what)
 
 
-def lane_groups(size: int, lanes: int = WAVE_LANES) -> tuple[tuple[int, ...], ...]:
+def lane_groups(size: int) -> tuple[tuple[int, ...], ...]:
     """Consecutive groups of ``size`` lanes."""
-    return tuple(tuple(range(start, start + size)) for start in range(0, lanes, size))
+    return tuple(tuple(range(start, start + size)) for start in range(0, WAVE_LANES, size))

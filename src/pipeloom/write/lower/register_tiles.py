@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeloom.checks import check_known
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Box, Reduce, Resource, Space
@@ -157,12 +158,8 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
             hint="keep what differs from lane to lane in registers, or say uniform",
             field=resource.name,
         )
-    if kind not in _KINDS:
-        raise EmitError(
-            f"registers {resource.name} have layout {kind!r}, which no writer knows",
-            hint=f"one of: {', '.join(_KINDS)}",
-            field=resource.name,
-        )
+    said = f"registers {resource.name} have layout {kind!r}, which no writer knows"
+    check_known(kind, _KINDS, said, resource.name, EmitError)
     _check_partial(resource)
     run_bytes = 0
     if kind == "lanes":

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pipeloom.checks import check_known
 from pipeloom.machine.dtypes import I32
 from pipeloom.program import Access, Node, NodeKind, Reduce, Space, Work
 from pipeloom.program.nan_payloads import short_nans
@@ -162,12 +163,8 @@ class Operands:
             self._convert = (frame.scratch("conversion", 2, 2), nan)
             frame.scalar("round")
             frame.scalar("pack")
-            if self._dtype not in STORED_BITS:
-                raise EmitError(
-                    f"no conversion from f32 to {self._dtype} in registers is known",
-                    hint=f"compute in one of: {', '.join(STORED_BITS)}",
-                    field=tile.resource.name,
-                )
+            said = f"no conversion from f32 to {self._dtype} in registers is known"
+            check_known(self._dtype, STORED_BITS, said, tile.resource.name, EmitError)
 
     def result(self, number: int) -> Register:
         """Where the ``number``-th result is made, if it goes elsewhere."""
