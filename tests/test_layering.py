@@ -266,14 +266,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("drive.kernel_files", "drive.limiting", "drive.recorded_margins"),
     ),
     "drive.code_objects": ("errors", "files", "machine.elf"),
-    "drive.confirming": (
-        *("errors", "judge.check", "judge.scan", "machine_code"),
-        *("drive.checking", "drive.kernel_files"),
-    ),
     "drive.scanning": (
-        *("errors", "checks", "judge.emulate", "judge.scan", "machine_code", "write"),
-        *("drive.code_objects", "drive.in_processes", "drive.kernel_files", "drive.limiting"),
-        *("drive.checking_many", "drive.confirming"),
+        *("errors", "checks", "judge.check", "judge.emulate", "judge.scan", "machine_code"),
+        *("write", "drive.code_objects", "drive.in_processes", "drive.kernel_files"),
+        *("drive.limiting", "drive.checking", "drive.checking_many"),
     ),
     "drive.checking_many": (
         *("errors", "checks", "files", "machine_code", "reports"),

@@ -74,7 +74,7 @@ def makes_operands(program: Program) -> bool:
     return any(layout is not None and layout.kind == "operand" for layout in layouts)
 
 
-def written_cycles(program: Program, ops: Vocabulary, trips: int = TRIPS) -> float | None:
+def written_cycles(program: Program, ops: Vocabulary) -> float | None:
     """Simulated cycles per iteration of the kernel's steady loop, where it has two of the one
     without masks; None if nobody can write it."""
     try:
@@ -83,7 +83,7 @@ def written_cycles(program: Program, ops: Vocabulary, trips: int = TRIPS) -> flo
         return None
     least, step = program.iterations.at(program.min_trips), program.step
     workgroups = beside(program, ops)
-    for count in range(trips, trips + MORE):
+    for count in range(TRIPS, TRIPS + MORE):
         with suppress(EmitError):  # a size that it does not take: groups go over iterations
             trace = machine_code.simulate_emitted(
                 kernel, program.target, least + step * count, workgroups=workgroups

@@ -3,31 +3,107 @@
     report = scan(["build/", "libkernels.a"], jobs=2)
     report.exit_code, [one.kernel for one in report.kernels]
 
-Where a launch is known, runs of the emulator confirm definite findings (``confirming``). A kernel
+Where a launch is known, runs of the emulator confirm definite findings. A kernel
 that cannot be judged says why. Limits are per kernel: what is counted (``MOST_WORK``) ends at the
 same place on every machine, seconds of a core and memory where they are set.
+
+Confirm definite findings of a scan by emulation, where a launch is known.
+
+    confirmed(scanned, file, "k.launch.json").findings[0].confirmed    # "128 numbers differ ..."
+
+The kernel is judged at the launch (``check``), and runs are made in which a pair of instructions
+meets. A finding is confirmed if such a run gives other numbers for one of its pairs. One that is
+not confirmed is no less a finding: the launch may not come there, or its data may not show it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pipeloom.checks import check_int
+from pipeloom.drive.checking import CheckEffort, check_start
 from pipeloom.drive.checking_many import launch_beside
 from pipeloom.drive.code_objects import FoundCode, code_objects, files_of
-from pipeloom.drive.confirming import confirmed
 from pipeloom.drive.in_processes import in_processes
-from pipeloom.drive.kernel_files import KernelFile, assembled
+from pipeloom.drive.kernel_files import KernelFile, Start, assembled
 from pipeloom.drive.limiting import OverrunError, limited
 from pipeloom.errors import ScheduleError
+from pipeloom.judge.check.verdict import CheckFinding, CheckStatus
 from pipeloom.judge.emulate import EmulateError, load_code_object
-from pipeloom.judge.scan import KernelScan, scan_kernel
+from pipeloom.judge.scan import KernelScan, ScanFinding, scan_kernel
 from pipeloom.machine_code.launch_file import load_launch
 from pipeloom.write.assemble import link_object
+
+MOST_SHOWN = 8
+"""Defects of a kernel, of either sort, for which runs are made."""
+
+
+def confirmed(
+    scanned: KernelScan,
+    file: KernelFile,
+    launch: str,
+    *,
+    seconds: float | None = None,
+    megabytes: int | None = None,
+) -> KernelScan:
+    """The same scan, its definite findings with what runs of this launch show of them.
+
+    A launch that cannot be run confirms nothing; the scan says so among what is not known.
+
+    Args:
+        scanned: What the scan found.
+        file: The kernel that was scanned.
+        launch: The path of a launch file; one for another kernel is left alone.
+        seconds: Processor time that it may take, at most.
+        megabytes: Memory that it may take, at most.
+    """
+    if not scanned.defects(definite=True):
+        return scanned
+    try:
+        known = load_launch(launch)
+        if known.kernel not in ("", scanned.kernel):
+            return scanned
+        effort = CheckEffort(
+            look_for_needless=False, shown=MOST_SHOWN, seconds=seconds, megabytes=megabytes
+        )
+        verdict = check_start(file, Start.of(known), effort).verdict
+    except ScheduleError as error:
+        return _unconfirmed(scanned, launch, error.message)
+    if verdict.status is CheckStatus.NOT_JUDGED:
+        return _unconfirmed(scanned, launch, verdict.reason)
+    findings = tuple(_with(one, verdict.findings) for one in scanned.findings)
+    return replace(scanned, findings=findings)
+
+
+def _unconfirmed(scanned: KernelScan, launch: str, reason: str) -> KernelScan:
+    what = f"what the launch {launch} would show: {reason}"
+    return replace(scanned, not_known=(*scanned.not_known, (what, 1)))
+
+
+def _with(finding: ScanFinding, seen: tuple[CheckFinding, ...]) -> ScanFinding:
+    if not (finding.definite and finding.kind.is_defect):
+        return finding
+    mine = {finding.second.pc, *(one.pc for one in finding.others)}
+    if finding.first is not None:
+        mine.add(finding.first.pc)
+    for one in seen:
+        shown = one.witness is not None and (one.witness.wrong or one.witness.seen)
+        if shown and any(pair <= mine for pair in _pairs(one)):
+            return replace(finding, confirmed=str(one.witness))
+    return finding
+
+
+def _pairs(finding: CheckFinding) -> list[set[int]]:
+    """The instructions of every pair of a defect, by pc."""
+    if finding.first is None:
+        return [{finding.second.pc}]
+    sites = [(finding.first, finding.second), *((p.first, p.second) for p in finding.others)]
+    return [{first.pc, second.pc} for first, second in sites]
+
 
 SECONDS = 60
 """Of one core, for one kernel."""

@@ -148,10 +148,10 @@ def _groups(paths: Sequence[WavePath]) -> list[int]:
     return [known.setdefault(end, len(known)) for end in ends]
 
 
-def _usual_iterations(emitted: EmittedKernel, least: int = ITERATIONS) -> int:
+def _usual_iterations(emitted: EmittedKernel) -> int:
     tile = emitted.launch.tiles.get(emitted.launch.meaning.over, 1)
     base, step = emitted.k_min // tile, emitted.k_step // tile
-    return base + max(0, -(-(least - base) // step)) * step if step else base
+    return base + max(0, -(-(ITERATIONS - base) // step)) * step if step else base
 
 
 def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:

@@ -26,6 +26,8 @@ from pipeloom.order.grains import (
     is_beside_result,
     is_operand,
     is_result,
+    is_skipped,
+    is_vector,
     least_box,
     read_depth,
     worked_box,
@@ -34,7 +36,6 @@ from pipeloom.order.load_boxes import LoadBox, even_rows, load_boxes
 from pipeloom.order.roles import Loading, WaveGroup
 from pipeloom.order.spread import registers
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
-from pipeloom.order.vector_tasks import is_skipped, is_vector
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType

@@ -26,12 +26,12 @@ from pipeloom.errors import OrderError
 from pipeloom.order.cells import Cells, cut_to_cells
 from pipeloom.order.dependences import Dependence, dependences, reached, touches_meet
 from pipeloom.order.gaps import Gaps, WideWork, evenly, least_cut
+from pipeloom.order.grains import is_slow, is_vector, made_operands, operand_sources
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.problem_builder import ProblemBuilder
 from pipeloom.order.slots import Slots
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.unit_times import MEMORY
-from pipeloom.order.vector_tasks import is_slow, is_vector, made_operands, operand_sources
 from pipeloom.order.weave import AHEAD, TICKS, Weaver, Woven
 from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.resources import Space

@@ -16,7 +16,7 @@ from pipeloom.errors import ScheduleError
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import BF16, E8M0, F32, FP4, FP8, DType
 from pipeloom.order import spread
-from pipeloom.order.crossings import fewest_points
+from pipeloom.order.arrange import fewest_points
 from pipeloom.order.gaps import Gaps, WideWork, evenly, least_cut
 from pipeloom.order.load_boxes import even_rows, load_boxes
 from pipeloom.order.modulo.reservations import first_free, last_free

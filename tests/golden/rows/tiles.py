@@ -14,6 +14,7 @@ from pipeloom.errors import ScheduleError
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.order.arrange import arrange
+from pipeloom.order.grains import has_vectors
 from pipeloom.order.in_order import in_order
 from pipeloom.order.instructions import refinable, refine, unfit
 from pipeloom.order.node_tasks import lower
@@ -30,7 +31,6 @@ from pipeloom.order.patterns import (
 from pipeloom.order.roles import Loading
 from pipeloom.order.task_problem import loop_problem
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.vector_tasks import has_vectors
 from pipeloom.order.whole_instructions import whole_instructions
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Region

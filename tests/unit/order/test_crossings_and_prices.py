@@ -14,8 +14,7 @@ from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import FP8
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.order.arrange import arrange
-from pipeloom.order.crossings import fewest_points
+from pipeloom.order.arrange import arrange, fewest_points
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.prices import Price, Prices
 from pipeloom.order.roles import Consumer, Producer

@@ -12,7 +12,7 @@ from pipeloom.errors import OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import simulate_emitted
-from pipeloom.order import exact_weave as module
+from pipeloom.order import patterns as module
 from pipeloom.order.instruction_problem import relaxed, step_cycles, stepped
 from pipeloom.order.instructions import refine
 from pipeloom.order.modulo import ModuloProblem, ModuloResult, check_modulo, least_ii, solve_modulo

@@ -16,13 +16,13 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.dependences import dependences
 from pipeloom.order.gaps import Gaps
+from pipeloom.order.grains import is_vector
 from pipeloom.order.instructions import refine
 from pipeloom.order.interleave import _Interleaver
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, structures, timed, woven
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.vector_tasks import is_vector
 from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program

@@ -20,10 +20,9 @@ from pipeloom.order.modulo.exact import SearchOutcome
 from pipeloom.order.modulo.list_scheduling import PATIENT_ATTEMPTS
 from pipeloom.order.modulo.measure import measure, normalised, unit_tables
 from pipeloom.order.modulo.problem import ModuloProblem
-from pipeloom.order.modulo.refine import Refined, refine_schedule
 from pipeloom.order.modulo.result import BoundCertificate, ModuloResult, Refutation
 from pipeloom.order.modulo.validity import check_modulo
-from pipeloom.order.modulo.whole import Objective
+from pipeloom.order.modulo.whole import Objective, Refined, refine_schedule
 
 ALL_OBJECTIVES = (
     Objective.STAGES,

@@ -75,8 +75,8 @@ class TimingRecord:
         return {self.pointer: records, self.grid_x: grid[0], self.grid_y: grid[1]}
 
 
-def _opcode(name: str, *operands: str, prints: str = "") -> Opcode:
-    return Opcode(prints or name, MNEMONICS[name].unit, operands)
+def _opcode(name: str, *operands: str) -> Opcode:
+    return Opcode(name, MNEMONICS[name].unit, operands)
 
 
 _TIME = _opcode("s_memtime", "=s2")

@@ -15,11 +15,11 @@ from pipeloom.judge.check.missing_sync import _counts, pruned
 from pipeloom.judge.check.needless import _loosest
 from pipeloom.judge.check.nominal import _WaveClock
 from pipeloom.judge.check.pairs import Conflict, Pairs
+from pipeloom.judge.check.prepared import Sources
 from pipeloom.judge.check.record import LDS, GroupRecord, Recorder, WaveTrace, _digest
 from pipeloom.judge.check.register_flow import PathFlow, Taint
 from pipeloom.judge.check.retirement import Order, Retirement, SyncPlan
 from pipeloom.judge.check.static import Static
-from pipeloom.judge.check.store_sources import Sources
 from pipeloom.judge.check.trip_counts import claims
 from pipeloom.judge.emulate import AddressSpace, CodeObject, Effect
 from pipeloom.judge.emulate.pending import WaitCounts, WaitQueue
