@@ -110,7 +110,7 @@ def _counts(group: GroupStudy, wave: int, first: int, when: int) -> WaitCounts:
         if first not in trace.queues[queue]:
             continue
         younger = 0
-        if queue is not WaitQueue.SMEM:
+        if queue.in_order:
             issued = line.queues[queue]
             before = int(np.searchsorted(issued, first))
             younger = int(np.searchsorted(2 * issued, when)) - before - 1

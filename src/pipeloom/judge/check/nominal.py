@@ -29,7 +29,6 @@ def nominal_margins(
     latencies = {
         WaitQueue.VM: target.global_latency.value,
         WaitQueue.LGKM: target.lds_latency.value,
-        WaitQueue.SMEM: target.lds_latency.value,
     }
     waves = [_WaveClock(trace, sync, costs, latencies) for trace in group.waves]
     play(waves)
@@ -70,8 +69,7 @@ class _WaveClock(NominalClock[WaitQueue]):
             issue, end = self.now, self.now + self._costs[at]
             done = 0
             for queue in self._queues_of.get(time, ()):
-                in_order = queue is not WaitQueue.SMEM
-                done = self.enter(queue, self._latencies[queue], in_order=in_order)
+                done = self.enter(queue, self._latencies[queue.counter], in_order=queue.in_order)
                 end = max(end, issue + 1)
             done = max(done, end)
             self.windows.append(Window(issue, done, done))

@@ -235,7 +235,7 @@ def _needs(
             mine = 1 if register < VGPR else ALL_LANES if step.whole else lanes[time]
             left = []
             for first, counter, active in waiting[register]:
-                in_order = not reads and counter is not WaitQueue.SMEM
+                in_order = not reads and counter.in_order
                 if in_order and any(c is counter and r >> register & 1 for c, r, _ in here):
                     continue
                 if mine & active:

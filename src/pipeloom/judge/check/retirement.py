@@ -113,7 +113,7 @@ class Retirement:
             times, counts = self._waits(sync, queue)
             real = counts < ALL
             when, left = times[real], counts[real]
-            if queue is WaitQueue.SMEM:
+            if not queue.in_order:
                 when = np.append(when, NEVER)
                 np.maximum.at(result, issued, when[np.searchsorted(when[:-1], 2 * issued)])
                 continue

@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from pipeloom.judge.emulate.decode import Decoded
@@ -31,11 +31,21 @@ from pipeloom.machine.cdna import LGKMCNT_LIMIT, VMCNT_LIMIT
 
 
 class WaitQueue(Enum):
-    """The counter that an operation holds up."""
+    """Operations that one counter counts, and which retire in order, or all at once."""
 
     VM = "vmcnt"
     LGKM = "lgkmcnt"
     SMEM = "lgkmcnt(0)"
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether the oldest retires first: a count then says which."""
+        return self.counter is self
+
+    @cached_property
+    def counter(self) -> WaitQueue:
+        """The queue in order whose counter it holds up: its own, or that of another."""
+        return WaitQueue.LGKM if self is WaitQueue.SMEM else self
 
 
 COUNTER_LIMIT = {WaitQueue.VM: VMCNT_LIMIT, WaitQueue.LGKM: LGKMCNT_LIMIT}
@@ -64,8 +74,7 @@ class WaitCounts:
     @classmethod
     def for_(cls, queue: WaitQueue, count: int = 0) -> WaitCounts:
         """What leaves so many of a queue in flight; of one in any order, none."""
-        counter = WaitQueue.LGKM if queue is WaitQueue.SMEM else queue
-        return cls({**NO_COUNTS, counter: count})
+        return cls({**NO_COUNTS, queue.counter: count})
 
     @property
     def waits(self) -> bool:
@@ -77,10 +86,8 @@ class WaitCounts:
 
         Scalar loads return in any order, so only lgkmcnt(0) retires them.
         """
-        if queue is WaitQueue.SMEM:
-            return ALL if self.counts[WaitQueue.LGKM] else 0
-        count = self.counts[queue]
-        return count if count < COUNTER_LIMIT[queue] else ALL
+        count, limit = self.counts[queue.counter], COUNTER_LIMIT[queue.counter]
+        return count if count < (limit if queue.in_order else 1) else ALL
 
     def left(self) -> tuple[tuple[WaitQueue, int], ...]:
         """The same for each queue that it waits for."""
@@ -93,7 +100,7 @@ class WaitCounts:
 
     def text(self) -> str:
         """As in assembly."""
-        left = (one for one in self.left() if one[0] is not WaitQueue.SMEM)
+        left = (one for one in self.left() if one[0].in_order)
         return "s_waitcnt " + " ".join(f"{queue.value}({count})" for queue, count in left)
 
 

@@ -62,10 +62,10 @@ class InFlight:
     def issue(self, queues: tuple[WaitQueue, ...], bit: int, in_lds: bool) -> None:
         """An operation enters its queues; ``in_lds`` if other waves can meet it in LDS."""
         for queue in queues:
-            if queue is WaitQueue.SMEM:
+            if not queue.in_order:
                 self.scalar_may |= bit
                 self.scalar_must |= bit
-                self._grow(_PLACES[WaitQueue.LGKM])
+                self._grow(_PLACES[queue.counter])
             else:
                 index = _PLACES[queue]
                 _push(self.may[index], bit, _LIMITS[index])
@@ -83,7 +83,7 @@ class InFlight:
     def wait(self, left: Left) -> None:
         """All but so many are over."""
         for queue, count in left:
-            if queue is WaitQueue.SMEM:
+            if not queue.in_order:
                 self.scalar_may = self.scalar_must = 0
                 continue
             place = _PLACES[queue]
@@ -129,7 +129,7 @@ class InFlight:
 
     def waits_for_nothing(self, left: Left) -> bool:
         """Whether a wait has nothing to wait for on any path."""
-        counted = (one for one in left if one[0] is not WaitQueue.SMEM)
+        counted = (one for one in left if one[0].in_order)
         return all(self.most[_PLACES[queue]] <= count for queue, count in counted)
 
     def join(self, other: InFlight) -> bool:
