@@ -220,27 +220,24 @@ def _union(options: tuple[Any, ...]) -> Read:
     return lambda data, place: None if data is None else known(data, place)
 
 
+def _fault(place: Place, data: object, why: str, hint: str) -> SpecError:
+    """Of what is read at a place: ``depth is 'two', but must be a whole number``."""
+    where = _worded(place)
+    return SpecError(f"{where} is {_short(data)}, {why}", hint=hint, field=where)
+
+
 def _tuple(kinds: tuple[Any, ...]) -> Read:
     one = _reader(kinds[0]) if kinds[-1] is Ellipsis else None
     each = [] if one else [_reader(kind) for kind in kinds]
 
     def read(data: Any, place: Place) -> tuple[Any, ...]:
         if not isinstance(data, list | tuple):
-            where = _worded(place)
-            raise SpecError(
-                f"{where} is {_short(data)}, but must be a list",
-                hint="write [...], even for one item",
-                field=where,
-            )
+            raise _fault(place, data, "but must be a list", "write [...], even for one item")
         if one:
             return tuple([one(item, (place, "[", i, "]")) for i, item in enumerate(data)])
         if len(each) != len(data):
-            where = _worded(place)
-            raise SpecError(
-                f"{where} is {_short(data)}, but must have {len(each)} items",
-                hint=f"give {len(each)} items",
-                field=where,
-            )
+            count = f"{len(each)} items"
+            raise _fault(place, data, f"but must have {count}", f"give {count}")
         return tuple([each[i](item, (place, "[", i, "]")) for i, item in enumerate(data)])
 
     return read
@@ -251,12 +248,7 @@ def _mapping(kind: Any) -> Read:
 
     def read(data: Any, place: Place) -> dict[str, Any]:
         if not isinstance(data, Mapping):
-            where = _worded(place)
-            raise SpecError(
-                f"{where} is {_short(data)}, but must be a mapping",
-                hint="give names with their values",
-                field=where,
-            )
+            raise _fault(place, data, "but must be a mapping", "give names with their values")
         return {str(key): inner(item, (place, ".", key, "")) for key, item in data.items()}
 
     return read
@@ -269,12 +261,8 @@ def _tagged(options: list[Any]) -> Read:
     def read(data: Any, place: Place) -> Any:
         name = data.get(TAG) if isinstance(data, Mapping) else None
         if not isinstance(name, str) or name not in by_name:
-            where = _worded(place)
-            raise SpecError(
-                f"{where} is {_short(data)}, which says no {TAG} of {', '.join(by_name)}",
-                hint=nearest(str(name), by_name),
-                field=where,
-            )
+            why = f"which says no {TAG} of {', '.join(by_name)}"
+            raise _fault(place, data, why, nearest(str(name), by_name))
         rest = {key: value for key, value in data.items() if key != TAG}
         return _record(by_name[name], rest, place)
 
@@ -290,12 +278,8 @@ def _enum(kind: type[Enum], by_name: Mapping[str, Enum], data: object, place: Pl
             return kind(data)
         except ValueError:
             pass
-    where = _worded(place)
-    raise SpecError(
-        f"{where} is {_short(data)}, which is not a {kind.__name__}",
-        hint=nearest(str(data).lower(), by_name),
-        field=where,
-    )
+    hint = nearest(str(data).lower(), by_name)
+    raise _fault(place, data, f"which is not a {kind.__name__}", hint)
 
 
 def _scalar(kind: Any, data: object, place: Place) -> Any:
@@ -307,19 +291,13 @@ def _scalar(kind: Any, data: object, place: Place) -> Any:
         return float(data)
     if kind is type(data) and kind in _SCALARS and (kind is not str or is_printable(str(data))):
         return data
-    where = _worded(place)
     if kind is str and type(data) is str:
-        raise SpecError(
-            f"{where} is {_short(data)}, which holds a control character or several lines",
-            hint="text in a file is one line that shows as it is",
-            field=where,
-        )
+        why = "which holds a control character or several lines"
+        raise _fault(place, data, why, "text in a file is one line that shows as it is")
+    where = _worded(place)
     if kind in _SCALARS:
-        raise SpecError(
-            f"{where} is {_short(data)}, but must be {_SCALARS[kind]}",
-            hint=f"give {where} as {_SCALARS[kind]}",
-            field=where,
-        )
+        must = _SCALARS[kind]
+        raise _fault(place, data, f"but must be {must}", f"give {where} as {must}")
     raise SpecError(
         f"{where} cannot be read back: no plain form for {kind}",
         hint="a field is an int, bool, str, float, enum, tuple, mapping or a dataclass of these",
