@@ -314,11 +314,6 @@ class Instruction:
         return next((operand for operand in self.operands if isinstance(operand, str)), None)
 
     @property
-    def is_lds_dma(self) -> bool:
-        """Whether it loads from global memory straight into LDS."""
-        return any(self.opcode is OPCODES[key] for key in LDS_DMA_BY_BYTES.values())
-
-    @property
     def wait_states(self) -> int:
         """How many wait states it provides: s_nop n gives n + 1, anything else 1."""
         if self.opcode.name == "s_nop":

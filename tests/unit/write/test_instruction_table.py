@@ -66,18 +66,14 @@ def test_what_an_instruction_reads_and_writes() -> None:
     assert mfma.writes == (agpr(0, 4),)
     assert mfma.reads == (vgpr(0, 4), vgpr(4, 4), agpr(0, 4))
     load = instruction(LDS_DMA, vgpr(1), sgpr(4, 4), sgpr(9), modifiers=["offen", "lds"])
-    assert load.is_lds_dma
     assert load.writes == ()
     assert [str(r) for r in load.reads] == ["v1", "s[4:7]", "s9", "m0"]
     assert str(load) == "buffer_load_dwordx4 v1, s[4:7], s9 offen lds"
     narrow = instruction(
         LDS_DMA_BY_BYTES[4], vgpr(1), sgpr(4, 4), sgpr(9), modifiers=["offen", "lds"]
     )
-    assert narrow.is_lds_dma
     assert narrow.writes == ()
     assert str(narrow) == "buffer_load_dword v1, s[4:7], s9 offen lds"
-    plain = instruction("buffer_load_dword", vgpr(0), vgpr(1), sgpr(4, 4), sgpr(9))
-    assert not plain.is_lds_dma
     assert str(instruction("s_mov_b32", sgpr(3), 0x12345)) == "s_mov_b32 s3, 0x12345"
 
 
