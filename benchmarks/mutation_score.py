@@ -77,45 +77,59 @@ def counted(fates: Iterable[str]) -> tuple[Counter[str], str]:
     counts = Counter(fates)
     judged = counts.total() - counts["equivalent"]
     share = counts["killed"] / max(judged, 1)
-    return counts, f"{counts['killed']} of {judged} killed ({100 * share:.1f} %)"
+    return counts, f"{counts['killed']} of {judged} ({100 * share:.1f} %)"
 
 
 def page(drawn: Mapping[int, Sequence[Mutant]], record: Record, made: str) -> str:
-    """The ledger: what became of the mutants of each seed, by package, and which are left."""
-    lines = [
-        "# The mutation score",
-        "",
-        f"Written by `{made}` at commit {commit()}. Mutants are drawn by a hash of what they"
-        f" change from {', '.join(f'`{p}`' for p in PACKAGES)}; each is tried with the tests that"
-        " run its line. *killed*: one of them fails, or a limit of time or memory is reached;"
-        " *equivalent*: no test could tell it from the original, for the reason given below;"
-        " *left*: none of the tests tried noticed it. A run without `--again` keeps earlier kills,"
-        " which may be some commits older; every test that killed passes on this one, unchanged.",
-        "",
-    ]
+    """The ledger: what became of the mutants of each seed and package, and which are left."""
     known = reasons()
-    for seed, mutants in drawn.items():
-        of = fates(record, mutants)
-        table = Table(("package", "drawn", "killed", "equivalent", "left"), 1)
-        for part in PACKAGES:
-            counts, _ = counted(fate for m, fate in of.items() if m.path.startswith(part))
-            done = (counts.total(), counts["killed"], counts["equivalent"])
-            row = (*done, done[0] - done[1] - done[2])
-            table.put((part,), [tuple(map(str, row))])
-        table.put(("total",), [tuple(str(table.total(c)) for c in table.header[1:])])
-        score = counted(of.values())[1]
-        lines += [f"## Seed {seed}: {score}", "", worth(seed), "", *table.lines(), ""]
-        left = Table(("left", "line", "fate"), 1)
-        same = Table(("equivalent", "reason"), 1)
-        for m in sorted(mutants, key=lambda m: m.key):
-            if of[m] == "equivalent":
-                same.put((f"`{cell(m.key)}`",), [(cell(known[m.key]),)])
-            elif of[m] != Fate.KILLED.value:
-                left.put((f"`{cell(m.key)}`",), [(str(m.line), of[m])])
-        for each in (left, same):
-            if each.rows:
-                lines += [*each.lines(), ""]
-    return "\n".join(lines).rstrip() + "\n"
+    of = {seed: fates(record, mutants) for seed, mutants in drawn.items()}
+    header = ("killed", "equivalent", "left", "killed of those not equivalent")
+    by_seed, by_package = Table(("seed", *header), 1), Table(("package", *header), 1)
+    for seed, found in of.items():
+        by_seed.put((str(seed),), [_row(found.values())])
+    everything = {m: fate for found in of.values() for m, fate in found.items()}
+    for part in PACKAGES:
+        mine = [fate for m, fate in everything.items() if m.path.startswith(part)]
+        by_package.put((f"`{part}`",), [_row(mine)])
+    left, same = Table(("left", "line", "fate", "seed"), 1), Table(("equivalent", "reason"), 1)
+    for m in sorted(everything, key=lambda m: m.key):
+        key, fate = f"`{cell(m.key)}`", everything[m]
+        if fate == "equivalent":
+            same.put((key,), [(cell(known[m.key]),)])
+        elif fate != Fate.KILLED.value:
+            seeds = ", ".join(str(seed) for seed, found in of.items() if m in found)
+            left.put((key,), [(str(m.line), fate, seeds)])
+    return (
+        "\n".join(
+            [
+                "# The mutation score",
+                "",
+                f"How many small changes of the source the tests notice, at commit {commit()};"
+                f" written by `{made}`. Mutants are drawn by a hash of what they change and tried"
+                " with tests that run their line, the likeliest first. *killed*: one fails, or"
+                " reaches a limit of time or memory; *equivalent*: no test can tell it, for the"
+                " reason below; *left*: none that was tried noticed it. Kills may be some commits"
+                " older than the rest.",
+                "",
+                *by_seed.lines(),
+                "",
+                *(f"- Seed {seed}. {worth(seed)}" for seed in drawn),
+                "",
+                *by_package.lines(),
+                "",
+                *(line for each in (left, same) if each.rows for line in (*each.lines(), "")),
+            ]
+        ).rstrip()
+        + "\n"
+    )
+
+
+def _row(fates: Iterable[str]) -> tuple[str, ...]:
+    """Counts of killed, equivalent and left, and the score."""
+    counts, score = counted(fates)
+    left = counts.total() - counts["killed"] - counts["equivalent"]
+    return str(counts["killed"]), str(counts["equivalent"]), str(left), score
 
 
 def rounds(

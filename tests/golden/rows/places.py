@@ -14,7 +14,9 @@ from benchmarks.kernel_results import digest
 from pipeloom.declare import Loop, kernels
 from pipeloom.drive.trial import Data, made_up
 from pipeloom.errors import ScheduleError
+from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import BF16, F32, FP4, FP8, I32
+from pipeloom.order.spread import scales
 from pipeloom.program.address_maps import AddressMap, CountedDim, IndexedDim
 from pipeloom.program.blocked_matrices import blocked_matrix, in_blocks
 from pipeloom.program.evaluate import array_sizes, evaluate, stored_times
@@ -48,7 +50,7 @@ LOOPS: Mapping[str, Callable[[], Loop]] = {
     "lengths": length_cases.CASES[0].declare,
     "shared out": lambda: kernels.decode_attention(16, 16, 32),
 }
-EACH = 60
+EACH = 80
 TYPES = (BF16, FP8, FP4, F32, I32)
 
 
@@ -106,6 +108,10 @@ def _other(rng: Random, node: Node, over: str) -> Node:
         kept = tuple((name, factor) for name, factor in factors.items() if factor)
         form = IndexForm(form.constant + rng.choice((0, 0, -1, 2)), kept)
         indexed[at] = IndexedDim(indexed[at].dim, form)
+    elif what < 0.95:
+        at = rng.randrange(len(indexed))
+        name = rng.choice((*place.dims, *node.type.dims))
+        indexed[at] = IndexedDim(name, indexed[at].index)
     else:
         rng.shuffle(rng.choice((counted, indexed)))
     return replace(node, at=AddressMap(tuple(counted), tuple(indexed), place.entries))
@@ -148,6 +154,8 @@ def _followed(rng: Random, over: str, node: Node, others: list[Node]) -> Iterato
         yield f"{answers(matrix)} {in_blocks(node, np.arange(35.0 * 300).reshape(35, 300)).shape}"
         rows, columns = np.divmod(np.arange(600), 200)
         yield digest(str([p.tolist() for p in matrix.place(rows * 13, columns)]))
+        for op in target_for("gfx950").matrix_ops:
+            yield f"{scales(op, node, node.type.shape).numbers}"
     check_placed("loop", over, [*others, node])
     if matrix is None and over in node.type.dims:
         yield f"{taps_of('loop', over, node)}, {reads_zeros_past(over, node)}"
