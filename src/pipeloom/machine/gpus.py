@@ -94,8 +94,9 @@ class Gpu:
         return None if self.target in TARGETS else self.target
 
 
-def _fit(value: float, unit: str) -> Fact[float]:
-    return Fact(value, unit, FactKind.DERIVED, FIT)
+def _fit(value: float, unit: str, others: str = "") -> Fact[float]:
+    """With ``others``, what else fits as well once the rest is fitted again (``--intervals``)."""
+    return Fact(value, unit, FactKind.DERIVED, f"{FIT}; {others}" if others else FIT)
 
 
 def _vendor(value: float, unit: str) -> Fact[float]:
@@ -103,10 +104,10 @@ def _vendor(value: float, unit: str) -> Fact[float]:
 
 
 _MEMORY = MemorySystem(
-    l2_cycles=_fit(417.0, "cycles"),
-    mall_ns=_fit(780.0, "ns"),
+    l2_cycles=_fit(417.0, "cycles", "200 to 800 do as well: the sum with mall_ns is what is known"),
+    mall_ns=_fit(780.0, "ns", "with l2_cycles"),
     hbm_ns=_fit(72.0, "ns"),
-    mall_gb_per_s=_fit(8000.0, "GB/s"),
+    mall_gb_per_s=_fit(8000.0, "GB/s", "8000 to 10000 do as well, and less was not allowed"),
     hbm_share=Fact(
         0.8, "of the peak", FactKind.ASSUMED, "what streaming kernels reach on HBM, about"
     ),
@@ -120,9 +121,9 @@ _MEMORY = MemorySystem(
     alias_ns=_fit(41.0, "ns"),
 )
 _IDLE = Fact(150.0, "W", FactKind.ASSUMED, "leakage, memory and fabric of a busy board, about")
-_RAMP = _fit(4100.0, "cycles")
-_START = _fit(3.9, "us")
-_GAP = _fit(0.84, "us")
+_RAMP = _fit(4100.0, "cycles", "3500 to 6000 do as well, and hardly less")
+_START = _fit(3.9, "us", "3.9 to 5 do as well")
+_GAP = _fit(0.84, "us", "0.5 to 1.5 do as well, and less was not allowed")
 
 
 def _part_of(value: float, source: str) -> Fact[float]:
