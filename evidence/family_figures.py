@@ -399,10 +399,10 @@ def page(compared: Sequence[Compared]) -> str:
             " channels 8 workgroups, on 256 compute",
             "  units. Ours has smaller tiles and slices of K. 3-D ones are taken to have as many"
             " results as inputs.",
-            "- **Decode** is the memory's time. Our loops read caches in 16 bits at that rate"
-            " ([decode.md](../docs/decode.md)); none reads fp8 caches",
-            "  or has the 512 latent columns of MLA, so these rows say what such a loop could"
-            " reach.",
+            "- **Decode** is the memory's time. [decode.md](../docs/decode.md) says which of our"
+            " loops reach that rate, and which caches they",
+            "  read; none has the 512 latent columns of MLA, so those rows say what such a loop"
+            " could reach.",
             "- **The backward pass** has the cycles of [attention.md](../docs/attention.md) by tile"
             " and the ends of a block of the forward pass;",
             "  masked tiles of causal ones are taken to cost as plain ones.",
