@@ -6,21 +6,21 @@ because someone died. Every engine leaves its results in the store of the one wh
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, version
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.judge.simulate.whole_gpu import BlockCost
 from pipeloom.tuning.candidates import entries, time_block
+
+if TYPE_CHECKING:  # a search that only reads the store starts no process, and needs none of these
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 Done = tuple[GemmSpec, BlockCost | None]
 MOST_DEATHS = 3
@@ -93,6 +93,9 @@ class Processes:
 
     def next(self) -> Done:
         """The first that is done."""
+        from concurrent.futures import FIRST_COMPLETED, wait
+        from concurrent.futures.process import BrokenProcessPool
+
         while True:
             ready, _ = wait(self._futures, return_when=FIRST_COMPLETED)
             future = next(future for future in self._futures if future in ready)
@@ -112,6 +115,9 @@ class Processes:
             process.join()
 
     def _make_pool(self) -> ProcessPoolExecutor:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self._count, context, initializer=_follow_parent)
 
@@ -147,6 +153,8 @@ def _follow_parent() -> None:
 
 def _end_with_parent() -> None:
     """A worker of a pool waits for its next job for ever; what it has kept is kept."""
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
