@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeloom.judge.execute import Executor, Outcome, adversarial_orders
-from pipeloom.judge.execute.interleavings import Order
+from pipeloom.judge.execute.executor import Order
 from pipeloom.program import Program
 
 TRIP_COUNTS = 4

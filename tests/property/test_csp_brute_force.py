@@ -20,8 +20,7 @@ from pipeloom.reference.strategies.contract import NodeBudget, OrderLimits
 from pipeloom.reference.strategies.cost import OrderCost, lower_bound, order_cost
 from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
-from pipeloom.reference.strategies.one_machine import Job, preemptive_bound
-from pipeloom.reference.strategies.tables import NEVER, Tables
+from pipeloom.reference.strategies.tables import NEVER, Job, Tables, preemptive_bound
 
 KINDS = (
     (ResourceKind.MMA_UNIT, OpRole.COMPUTE),

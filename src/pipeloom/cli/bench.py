@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from pipeloom.cli.bars import bar
-from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.options import JSON, REPEATED, CommandUsage, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.run import sizes_of
@@ -15,6 +14,7 @@ from pipeloom.drive.benching import ROTATE_MB, Benched, BenchJob, bench
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.sources import Source
 from pipeloom.files import write_file
+from pipeloom.machine.chip_file import chip_named
 from pipeloom.machine.chips import target_for
 from pipeloom.show.bench_page import render_bench
 

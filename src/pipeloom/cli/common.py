@@ -11,7 +11,6 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeloom import drive
-from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.printing import say
 from pipeloom.cli.progress import doing
@@ -20,6 +19,7 @@ from pipeloom.drive.loops import SHORT_OPTIONS
 from pipeloom.drive.opening import Opened, lacks_tile, open_source
 from pipeloom.drive.simulating import SimulateJob, prepare
 from pipeloom.drive.sources import FORMS, Source
+from pipeloom.machine.chip_file import chip_named
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule

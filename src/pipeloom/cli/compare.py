@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.options import JSON, CommandUsage, option
 from pipeloom.cli.printing import check_ending, print_json, wrote
 from pipeloom.cli.source_options import LAUNCH, MACHINE, tile
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 from pipeloom.files import write_file
+from pipeloom.machine.chip_file import chip_named
 from pipeloom.show.comparison import render_comparison
 from pipeloom.show.console import TerminalConsole
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.common import simulate_job, verify_command
 from pipeloom.cli.options import JSON, CommandUsage, flag, grouped, option
 from pipeloom.cli.printing import print_json, say
@@ -26,6 +25,7 @@ from pipeloom.files import read_text, reading
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
+from pipeloom.machine.chip_file import chip_named
 from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.show.console import TerminalConsole
 from pipeloom.show.timeline import render_estimate, render_trace

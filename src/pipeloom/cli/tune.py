@@ -12,7 +12,6 @@ from typing import Any
 
 import pipeloom.tuning
 from pipeloom.cli.bars import bar
-from pipeloom.cli.chip_option import chip_named
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.options import JSON, CommandUsage, Option, Options, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
@@ -20,6 +19,7 @@ from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
 from pipeloom.declare.activations import ACTIVATIONS
 from pipeloom.files import write_file
+from pipeloom.machine.chip_file import chip_named
 from pipeloom.machine.gpus import GPUS
 from pipeloom.tuning import calls
 from pipeloom.tuning.search import CLOSE, Tuned

@@ -58,6 +58,11 @@ def read_chip(path: str | os.PathLike[str]) -> Target:
         raise SpecError(f"{path}: {error.message}", hint=error.hint, field=error.field) from error
 
 
+def chip_named(given: str | None) -> str | Target | None:
+    """A shipped chip by its name, or the one that a chip file describes."""
+    return read_chip(given) if given is not None and given.endswith(SUFFIX) else given
+
+
 def with_facts(base: Target, facts: Mapping[str, tuple[float, str]], chip: str = "") -> Target:
     """A chip with numbers that were measured: values and sources by name."""
     for name, (value, source) in facts.items():

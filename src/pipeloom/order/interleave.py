@@ -23,9 +23,8 @@ from itertools import product
 from math import ceil
 
 from pipeloom.errors import OrderError
-from pipeloom.order.cells import Cells, cut_to_cells
 from pipeloom.order.dependences import Dependence, dependences, reached, touches_meet
-from pipeloom.order.gaps import Gaps, WideWork, evenly, least_cut
+from pipeloom.order.gaps import Cells, Gaps, WideWork, cut_to_cells, evenly, least_cut
 from pipeloom.order.grains import is_slow, is_vector, made_operands, operand_sources
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.problem_builder import ProblemBuilder

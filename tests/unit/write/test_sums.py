@@ -5,9 +5,9 @@ import pytest
 from pipeloom.machine.chips import target_for
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import Bank
+from pipeloom.write.lower.context import Starts
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.liveness import ControlFlow
-from pipeloom.write.lower.starts import Starts
 
 GFX950 = target_for("gfx950")
 POINTS = ControlFlow((0,), ((1,),), (None, None), ((1,), ()), ((), (0,)))

@@ -7,13 +7,12 @@
 
 ``truth`` makes inputs and says what should come out, ``enclosure`` how far from it a right program
 may be, ``actions`` what each step does with numbers, ``unrolled`` unrolls a program,
-``access_times`` and ``interleavings`` choose what the model leaves open, ``machine`` runs it on a
+``access_times`` and ``executor`` choose what the model leaves open, ``machine`` runs it on a
 ``workgroup_memory``, ``watch`` says who read the wrong thing, and ``steering`` steers it.
 """
 
 from pipeloom.judge.execute.access_times import TIMINGS, Latencies
-from pipeloom.judge.execute.executor import Executor, execute
-from pipeloom.judge.execute.interleavings import ORDERS, adversarial_orders, wave_last
+from pipeloom.judge.execute.executor import ORDERS, Executor, adversarial_orders, execute, wave_last
 from pipeloom.judge.execute.outcome import (
     Fault,
     Meeting,

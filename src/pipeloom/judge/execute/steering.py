@@ -27,8 +27,7 @@ from typing import Any
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.access_times import Timeline, What
-from pipeloom.judge.execute.executor import Executor, Session
-from pipeloom.judge.execute.interleavings import Order, adversarial_orders, wave_last
+from pipeloom.judge.execute.executor import Executor, Order, Session, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import Meeting, Outcome, StepAt
 from pipeloom.judge.execute.unrolled import Line, Trips, trip_counts
 from pipeloom.program import VOCABULARY, Program, Vocabulary

@@ -29,8 +29,7 @@ from dataclasses import dataclass
 from operator import le
 
 from pipeloom.reference.strategies.contract import GaveUp, NodeBudget
-from pipeloom.reference.strategies.one_machine import Job, preemptive_bound
-from pipeloom.reference.strategies.tables import NEVER, SERIAL_UNITS, Tables
+from pipeloom.reference.strategies.tables import NEVER, SERIAL_UNITS, Job, Tables, preemptive_bound
 
 _KEPT_PER_SET = 24
 

@@ -48,7 +48,7 @@ from pipeloom.write.launch import Launch, problem_axis
 from pipeloom.write.lower.balance import arranged
 from pipeloom.write.lower.block_place import WorkgroupPlace
 from pipeloom.write.lower.columns import dealt_dimensions
-from pipeloom.write.lower.context import Context, place_name
+from pipeloom.write.lower.context import Context, Starts, place_name
 from pipeloom.write.lower.copies import plan_copy
 from pipeloom.write.lower.elementwise import plan_elementwise
 from pipeloom.write.lower.entry_counts import check_counts
@@ -62,7 +62,6 @@ from pipeloom.write.lower.region import PredicatedRegion, only_conditions
 from pipeloom.write.lower.register_kinds import accumulators, loaded_singly
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.start_values import plan_start
-from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.turn_clock import clock_of
 from pipeloom.write.lower.wave_clocks import WaveClocks, timed_loop
 from pipeloom.write.placing import ONE_PROBLEM, Placing

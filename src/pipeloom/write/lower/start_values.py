@@ -9,10 +9,9 @@ from pipeloom.program import Group, Resource, Work
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank
-from pipeloom.write.lower.context import Context, place_name
+from pipeloom.write.lower.context import Context, Starts, place_name
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.partial import check_start
-from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.templates import float_bits
 
 SMALL = range(65)
