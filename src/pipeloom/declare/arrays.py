@@ -37,44 +37,6 @@ HALVES = 2
 """Blocks of rows, and steps of K, whose scales share a register."""
 
 
-def shuffled_place(node: Node, over: str) -> AddressMap:
-    """Where a stream's tile lies in an array that was shuffled for matrix instructions.
-
-    Args:
-        node: The stream: rows, and the loop's dimension.
-        over: The loop's dimension.
-    """
-    if len(node.type.dims) != 2 or node.type.dims[-1] != over:
-        raise ConfigError(
-            f"{node.name} is {node.type}, and rows with {over!r} last are shuffled",
-            hint=f"declare it with a dimension of rows, and {over!r} behind it",
-            field=node.name,
-        )
-    dtype, name = node.type.dtype, node.name
-
-    def fixed(what: str, count: int) -> Digit:
-        return Digit(f"{name}_{what}", count)
-
-    blocks = Digit(f"{name}_blocks", along=f"{name}_blocks")
-    chunks = Digit(f"{name}_chunks", along=f"{name}_chunks")
-    row = fixed("row", ROWS)
-    if dtype.covers == 1:
-        element = fixed("element", LOAD_BYTES * 8 // dtype.bits)
-        rows: tuple[Digit, ...] = (blocks, row)
-        columns: tuple[Digit, ...] = (chunks, element)
-        order: tuple[Digit, ...] = (blocks, chunks, row, element)
-    else:
-        block, step = fixed("block", HALVES), fixed("step", HALVES)
-        group, element = fixed("group", GROUPS), fixed("element", dtype.covers)
-        rows, columns = (blocks, block, row), (chunks, step, group, element)
-        order = (blocks, chunks, group, row, step, block, element)
-    counted = zip(node.type.dims, (rows, columns), strict=True)
-    return AddressMap(
-        tuple(CountedDim(dim, digits) for dim, digits in counted),
-        tuple(IndexedDim(digit.name, digit.form) for digit in order),
-    )
-
-
 class DeclaredArrays(DeclaredValues):
     """The part of a ``Loop`` that is about arrays."""
 
@@ -311,3 +273,41 @@ class DeclaredArrays(DeclaredValues):
         other = copy(self)
         other._nodes = nodes
         return other
+
+
+def shuffled_place(node: Node, over: str) -> AddressMap:
+    """Where a stream's tile lies in an array that was shuffled for matrix instructions.
+
+    Args:
+        node: The stream: rows, and the loop's dimension.
+        over: The loop's dimension.
+    """
+    if len(node.type.dims) != 2 or node.type.dims[-1] != over:
+        raise ConfigError(
+            f"{node.name} is {node.type}, and rows with {over!r} last are shuffled",
+            hint=f"declare it with a dimension of rows, and {over!r} behind it",
+            field=node.name,
+        )
+    dtype, name = node.type.dtype, node.name
+
+    def fixed(what: str, count: int) -> Digit:
+        return Digit(f"{name}_{what}", count)
+
+    blocks = Digit(f"{name}_blocks", along=f"{name}_blocks")
+    chunks = Digit(f"{name}_chunks", along=f"{name}_chunks")
+    row = fixed("row", ROWS)
+    if dtype.covers == 1:
+        element = fixed("element", LOAD_BYTES * 8 // dtype.bits)
+        rows: tuple[Digit, ...] = (blocks, row)
+        columns: tuple[Digit, ...] = (chunks, element)
+        order: tuple[Digit, ...] = (blocks, chunks, row, element)
+    else:
+        block, step = fixed("block", HALVES), fixed("step", HALVES)
+        group, element = fixed("group", GROUPS), fixed("element", dtype.covers)
+        rows, columns = (blocks, block, row), (chunks, step, group, element)
+        order = (blocks, chunks, group, row, step, block, element)
+    counted = zip(node.type.dims, (rows, columns), strict=True)
+    return AddressMap(
+        tuple(CountedDim(dim, digits) for dim, digits in counted),
+        tuple(IndexedDim(digit.name, digit.form) for digit in order),
+    )

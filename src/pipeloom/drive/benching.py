@@ -49,61 +49,6 @@ from pipeloom.machine.target import Target
 from pipeloom.write.lower.wave_clocks import TimingRecord
 from pipeloom.write.timings import WaveTimings, read_timings
 
-
-def torch_product_us(
-    rules: Mapping[str, ArrayRule],
-    sizes: Mapping[str, int],
-    sets: int,
-    *,
-    device: int,
-    runs: int,
-    warm_up: int,
-    apart: bool,
-) -> float | None:
-    """The median in microseconds; None for what is no plain product, or without torch or its GPU.
-
-    Launches rotate over as many sets of operands, back to back or ``apart``, as the kernel's do.
-    """
-    if not _plain(rules) or importlib.util.find_spec("torch") is None:
-        return None
-    torch = importlib.import_module("torch")
-    if not torch.cuda.is_available():
-        return None
-    times = []
-    with torch.cuda.device(device):
-        operands = [
-            (_operand(torch, rules["A"], "m", sizes), _operand(torch, rules["B"], "k", sizes))
-            for _ in range(sets)
-        ]
-        for number in range(warm_up + runs):
-            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            first.record()
-            torch.matmul(*operands[number % sets])
-            last.record()
-            if apart:
-                last.synchronize()
-            times.append((first, last))
-        torch.cuda.synchronize(device)
-        return TimeSpread.of([1000 * a.elapsed_time(b) for a, b in times[warm_up:]]).median
-
-
-def _plain(rules: Mapping[str, ArrayRule]) -> bool:
-    """Whether a kernel computes what ``torch.matmul`` does, in the same types."""
-    if rules.keys() != {"A", "B", "out"}:
-        return False
-    dims = [set(rules[name].dims) for name in ("A", "B", "out")]
-    types = {rule.dtype for rule in rules.values()}
-    return dims == [{"m", "k"}, {"n", "k"}, {"m", "n"}] and types in ({"bf16"}, {"fp16"})
-
-
-def _operand(torch: Any, rule: ArrayRule, rows: str, sizes: Mapping[str, int]) -> Any:
-    """A matrix by its rows, that lies in memory as the kernel has it."""
-    batches = [sizes["batches"]] if "batches" in sizes else []
-    shape = [*batches, *(sizes[dim] for dim in rule.dims)]
-    made = torch.randn(*shape, device="cuda", dtype=getattr(torch, TORCH_TYPES[rule.dtype]))
-    return made if rule.dims[0] == rows else made.mT
-
-
 ROTATE_MB = 512
 MOST_SETS = 256
 GUARD = 4096
@@ -404,3 +349,57 @@ def _shares(model: Modelled, spread: TimeSpread, timings: WaveTimings | None) ->
         ("clock, MHz", clock, model.clock_mhz),
     )
     return tuple(Share(name, found, said) for name, found, said in parts if found and said)
+
+
+def torch_product_us(
+    rules: Mapping[str, ArrayRule],
+    sizes: Mapping[str, int],
+    sets: int,
+    *,
+    device: int,
+    runs: int,
+    warm_up: int,
+    apart: bool,
+) -> float | None:
+    """The median in microseconds; None for what is no plain product, or without torch or its GPU.
+
+    Launches rotate over as many sets of operands, back to back or ``apart``, as the kernel's do.
+    """
+    if not _plain(rules) or importlib.util.find_spec("torch") is None:
+        return None
+    torch = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        return None
+    times = []
+    with torch.cuda.device(device):
+        operands = [
+            (_operand(torch, rules["A"], "m", sizes), _operand(torch, rules["B"], "k", sizes))
+            for _ in range(sets)
+        ]
+        for number in range(warm_up + runs):
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            torch.matmul(*operands[number % sets])
+            last.record()
+            if apart:
+                last.synchronize()
+            times.append((first, last))
+        torch.cuda.synchronize(device)
+        return TimeSpread.of([1000 * a.elapsed_time(b) for a, b in times[warm_up:]]).median
+
+
+def _plain(rules: Mapping[str, ArrayRule]) -> bool:
+    """Whether a kernel computes what ``torch.matmul`` does, in the same types."""
+    if rules.keys() != {"A", "B", "out"}:
+        return False
+    dims = [set(rules[name].dims) for name in ("A", "B", "out")]
+    types = {rule.dtype for rule in rules.values()}
+    return dims == [{"m", "k"}, {"n", "k"}, {"m", "n"}] and types in ({"bf16"}, {"fp16"})
+
+
+def _operand(torch: Any, rule: ArrayRule, rows: str, sizes: Mapping[str, int]) -> Any:
+    """A matrix by its rows, that lies in memory as the kernel has it."""
+    batches = [sizes["batches"]] if "batches" in sizes else []
+    shape = [*batches, *(sizes[dim] for dim in rule.dims)]
+    made = torch.randn(*shape, device="cuda", dtype=getattr(torch, TORCH_TYPES[rule.dtype]))
+    return made if rule.dims[0] == rows else made.mT

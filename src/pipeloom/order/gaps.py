@@ -16,35 +16,6 @@ Cells = tuple[tuple[tuple[int, ...], tuple[Reader, ...]], ...]
 """Numbers of tasks that fill one, and those that read it."""
 
 
-def cut_to_cells(tasks: Sequence[Task], groups: Sequence[Sequence[int]], place: Place) -> Cells:
-    """Of each part of a place that is touched as a whole, who fills and reads it; ``groups`` have
-    the numbers of their tasks."""
-    found: dict[tuple[tuple[int, ...], tuple[Reader, ...]], None] = {}
-    for members in groups:
-        touches = [
-            (i, touch, fills)
-            for i in members
-            for fills, side in ((True, tasks[i].left), (False, tasks[i].found))
-            for touch in side
-            if touch.place == place.name
-        ]
-        boxes = [t.boxes[0] if t.boxes else place.type.whole for _, t, _ in touches]
-        cuts = [sorted({x for box in boxes for x in box[n]}) for n in range(len(boxes[0]))]
-        for cell in product(*(pairwise(edges) for edges in cuts)):
-            here = [
-                touch
-                for touch, box in zip(touches, boxes, strict=True)
-                if all(p <= a and b <= q for (p, q), (a, b) in zip(box, cell, strict=True))
-            ]
-            fills = tuple(dict.fromkeys(i for i, _, fills in here if fills))
-            held = tuple(
-                dict.fromkeys(Reader(i, t.distance, 1) for i, t, fills in here if not fills)
-            )
-            if fills and held:
-                found[fills, held] = None
-    return tuple(found)
-
-
 class Gaps:
     """Cycles of instructions behind each product of a group, over one iteration.
 
@@ -139,3 +110,32 @@ def least_cut(start: int, count: int, spans: Sequence[tuple[int, int]]) -> int:
 
     near = sorted(range(start - count // 2, start + count // 2 + 1), key=lambda g: abs(g - start))
     return min(near, key=cut)
+
+
+def cut_to_cells(tasks: Sequence[Task], groups: Sequence[Sequence[int]], place: Place) -> Cells:
+    """Of each part of a place that is touched as a whole, who fills and reads it; ``groups`` have
+    the numbers of their tasks."""
+    found: dict[tuple[tuple[int, ...], tuple[Reader, ...]], None] = {}
+    for members in groups:
+        touches = [
+            (i, touch, fills)
+            for i in members
+            for fills, side in ((True, tasks[i].left), (False, tasks[i].found))
+            for touch in side
+            if touch.place == place.name
+        ]
+        boxes = [t.boxes[0] if t.boxes else place.type.whole for _, t, _ in touches]
+        cuts = [sorted({x for box in boxes for x in box[n]}) for n in range(len(boxes[0]))]
+        for cell in product(*(pairwise(edges) for edges in cuts)):
+            here = [
+                touch
+                for touch, box in zip(touches, boxes, strict=True)
+                if all(p <= a and b <= q for (p, q), (a, b) in zip(box, cell, strict=True))
+            ]
+            fills = tuple(dict.fromkeys(i for i, _, fills in here if fills))
+            held = tuple(
+                dict.fromkeys(Reader(i, t.distance, 1) for i, t, fills in here if not fills)
+            )
+            if fills and held:
+                found[fills, held] = None
+    return tuple(found)

@@ -48,62 +48,6 @@ WORK_LIMIT = 0.5
 """Of a solve, in units of about a second that are the same on every machine."""
 
 
-def exact_weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> Woven:
-    """The solver's times for the instructions of ``lowered``; raises ``OrderError``.
-
-    Ctrl-C is raised too: what the solver has by then is no better than what the search has.
-    """
-    if pattern.cluster:
-        raise OrderError("groups that take turns have their times", hint="no clusters")
-    weaver = Weaver(lowered, pattern, registers)
-    if any(task.unit is Unit.LOAD for task in weaver.tasks):
-        raise OrderError("loads to registers have the weaver's times", hint="leave exact out")
-    problem = stepped(
-        lowered,
-        weaver.products,
-        registers,
-        pattern.barriers,
-        margin=pattern.margin,
-        deep=pattern.deep,
-    )
-    step = step_cycles(lowered)
-    hint = _hint(problem, Weaver(lowered, pattern, registers).weave(), step)
-    result = solve_modulo(problem, work_limit=WORK_LIMIT, hint=hint)
-    if result.stopped == "interrupted":
-        raise KeyboardInterrupt
-    return _placed(weaver, result.ii, result.starts, step)
-
-
-def exact_bound(lowered: Lowered) -> tuple[int, str]:
-    """Cycles below which the modulo problem of the instructions has no schedule, and why."""
-    return least_ii(relaxed(lowered))
-
-
-def _hint(problem: ModuloProblem, woven: Woven, step: int) -> tuple[int, ...]:
-    """The weaver's times, in steps."""
-    starts = woven.timetable.starts[: len(problem.ops)]
-    first = min(starts)
-    return tuple((start - first) // (step * TICKS) for start in starts)
-
-
-def _placed(weaver: Weaver, ii: int, starts: Sequence[int], step: int) -> Woven:
-    machine, tasks = weaver.machine, weaver.tasks
-    rank = {Unit.MATRIX: 0, Unit.LOAD_LDS: 1, Unit.LDS_READ: 2}
-    order = sorted(range(len(tasks)), key=lambda i: (starts[i] % ii, rank[tasks[i].unit], i))
-    at: dict[int, float] = {}
-    used: dict[tuple[int, str], int] = {}
-    for i in order:
-        unit = tasks[i].unit
-        slot = (starts[i] % ii, tasks[i].group)
-        at[i] = starts[i] * step
-        if unit is not Unit.MATRIX:
-            at[i] += min(machine.operands + machine.issue * used.get(slot, 0), step - 1)
-            used[slot] = used.get(slot, 0) + (2 if unit is Unit.LOAD_LDS else 1)
-    gates = sorted(starts[len(tasks) :])
-    barriers = [gate * step + 0.25 for gate in gates]
-    return weaver.placed(ii * step, at, barriers, (gates[0] - 2) * step)
-
-
 STRATEGY = "weave"
 ROOMS = (12, 20, 32)
 """Cycles between products, beyond what vector ops take on average: little, or they would not be
@@ -373,3 +317,59 @@ def register_copies(lowered: Lowered) -> dict[str, int]:
         )
     copies = dict.fromkeys((p.name for p in fragments), left // one if one else 1)
     return copies | dict.fromkeys((p.name for p in loaded), ahead)
+
+
+def exact_weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> Woven:
+    """The solver's times for the instructions of ``lowered``; raises ``OrderError``.
+
+    Ctrl-C is raised too: what the solver has by then is no better than what the search has.
+    """
+    if pattern.cluster:
+        raise OrderError("groups that take turns have their times", hint="no clusters")
+    weaver = Weaver(lowered, pattern, registers)
+    if any(task.unit is Unit.LOAD for task in weaver.tasks):
+        raise OrderError("loads to registers have the weaver's times", hint="leave exact out")
+    problem = stepped(
+        lowered,
+        weaver.products,
+        registers,
+        pattern.barriers,
+        margin=pattern.margin,
+        deep=pattern.deep,
+    )
+    step = step_cycles(lowered)
+    hint = _hint(problem, Weaver(lowered, pattern, registers).weave(), step)
+    result = solve_modulo(problem, work_limit=WORK_LIMIT, hint=hint)
+    if result.stopped == "interrupted":
+        raise KeyboardInterrupt
+    return _placed(weaver, result.ii, result.starts, step)
+
+
+def exact_bound(lowered: Lowered) -> tuple[int, str]:
+    """Cycles below which the modulo problem of the instructions has no schedule, and why."""
+    return least_ii(relaxed(lowered))
+
+
+def _hint(problem: ModuloProblem, woven: Woven, step: int) -> tuple[int, ...]:
+    """The weaver's times, in steps."""
+    starts = woven.timetable.starts[: len(problem.ops)]
+    first = min(starts)
+    return tuple((start - first) // (step * TICKS) for start in starts)
+
+
+def _placed(weaver: Weaver, ii: int, starts: Sequence[int], step: int) -> Woven:
+    machine, tasks = weaver.machine, weaver.tasks
+    rank = {Unit.MATRIX: 0, Unit.LOAD_LDS: 1, Unit.LDS_READ: 2}
+    order = sorted(range(len(tasks)), key=lambda i: (starts[i] % ii, rank[tasks[i].unit], i))
+    at: dict[int, float] = {}
+    used: dict[tuple[int, str], int] = {}
+    for i in order:
+        unit = tasks[i].unit
+        slot = (starts[i] % ii, tasks[i].group)
+        at[i] = starts[i] * step
+        if unit is not Unit.MATRIX:
+            at[i] += min(machine.operands + machine.issue * used.get(slot, 0), step - 1)
+            used[slot] = used.get(slot, 0) + (2 if unit is Unit.LOAD_LDS else 1)
+    gates = sorted(starts[len(tasks) :])
+    barriers = [gate * step + 0.25 for gate in gates]
+    return weaver.placed(ii * step, at, barriers, (gates[0] - 2) * step)

@@ -17,28 +17,6 @@ from pipeloom.judge.check.verdict import CheckFinding, CheckStatus, CheckVerdict
 from pipeloom.reports.kernel_report import KernelReport, ReportedFinding, Severity
 from pipeloom.show.verdict_text import STYLES, apart, append_places, diagram
 
-
-def render_reports(reports: Sequence[KernelReport]) -> RenderableType:
-    """Every kernel in order, then how many there are of each status."""
-    parts: list[RenderableType] = []
-    for report in reports:
-        text = Text(report.kernel or report.file, style="bold")
-        text.append(f" {report.summary}", style=STYLES.get(report.status, "default"))
-        parts.append(text)
-        parts += [_line(one) for one in report.findings if one.severity is not Severity.NOTE]
-    counts = Counter(report.status for report in reports)
-    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    parts.append(Text(f"{len(reports)} kernels: {said}"))
-    return Group(*parts)
-
-
-def _line(finding: ReportedFinding) -> Text:
-    first = "" if finding.first is None else f"{finding.first} before "
-    pairs = f" ({finding.pairs} pairs)" if finding.pairs > 1 else ""
-    head = f"  {finding.severity.value.upper()} {finding.kind}{pairs}: "
-    return Text(f"{head}{first}{finding.second}: {finding.message}")
-
-
 MOST_PLACES = 4
 """So many places of what is alike are named one by one."""
 _REGISTERS = re.compile(r" \([sv]\d+\)")
@@ -170,3 +148,24 @@ def _places(where: list[str]) -> str:
     if len(where) <= MOST_PLACES:
         return ", ".join(where)
     return f"{where[0]} and {len(where) - 1} places more, to {where[-1]}"
+
+
+def render_reports(reports: Sequence[KernelReport]) -> RenderableType:
+    """Every kernel in order, then how many there are of each status."""
+    parts: list[RenderableType] = []
+    for report in reports:
+        text = Text(report.kernel or report.file, style="bold")
+        text.append(f" {report.summary}", style=STYLES.get(report.status, "default"))
+        parts.append(text)
+        parts += [_line(one) for one in report.findings if one.severity is not Severity.NOTE]
+    counts = Counter(report.status for report in reports)
+    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    parts.append(Text(f"{len(reports)} kernels: {said}"))
+    return Group(*parts)
+
+
+def _line(finding: ReportedFinding) -> Text:
+    first = "" if finding.first is None else f"{finding.first} before "
+    pairs = f" ({finding.pairs} pairs)" if finding.pairs > 1 else ""
+    head = f"  {finding.severity.value.upper()} {finding.kind}{pairs}: "
+    return Text(f"{head}{first}{finding.second}: {finding.message}")

@@ -44,31 +44,6 @@ from pipeloom.show.step_rows import (
     trip_counts,
 )
 
-
-def assembly_data(name: str, lines: Sequence[WrittenLine], rows: Listing) -> dict[str, Any]:
-    """A kernel's lines: ``text`` has their numbers in ``texts``.
-
-    ``entry`` are runs of (row of the listing or -1, lines), ``number`` runs of (line of the text,
-    lines that follow it one by one), ``groups`` the lines at which the code of each group begins.
-    """
-    numbers: dict[str, int] = {}
-    served = [-1 if line.step is None else rows.at.get(line.step, -1) for line in lines]
-    starts = groupby(enumerate(lines), lambda pair: pair[1].number - pair[0])
-    runs = [[pair[1].number for pair in run] for _, run in starts]
-    begins: dict[int, int] = {}
-    for at, line in enumerate(lines):
-        if line.step is not None:
-            begins.setdefault(line.step[0], at)
-    return {
-        "name": name,
-        "text": [numbers.setdefault(line.text, len(numbers)) for line in lines],
-        "texts": list(numbers),
-        "entry": [[entry, len(list(run))] for entry, run in groupby(served)],
-        "number": [[run[0], len(run)] for run in runs],
-        "groups": [begins[group] for group in sorted(begins)],
-    }
-
-
 _KINDS = {
     NodeKind.STREAM: "a tile of memory per iteration",
     NodeKind.RESIDENT: "a tile of memory",
@@ -77,21 +52,6 @@ _KINDS = {
     NodeKind.LEFT: "elements left",
     NodeKind.SIZE: "elements in all",
 }
-
-
-def node_text(node: Node, *, sized: bool = True) -> str:
-    """What gives the value and its type; with its sizes, unless those are not of elements."""
-    sizes = "x".join(str(size) for size in node.type.shape) if sized else ""
-    kind = f"{node.type.dtype}{' ' * bool(sizes)}{sizes}"
-    if node.kind is NodeKind.OP:
-        added = f" + {node.init}" if node.init is not None else ""
-        where = f" where {node.when}, else {node.otherwise}" if node.when is not None else ""
-        return f"{node.name} = {node.op}({', '.join(node.uses)}){added}{where}, {kind}"
-    if node.kind is NodeKind.OUTPUT:
-        return f"{node.name} = {', '.join(node.uses)}, stored as {kind}"
-    if node.kind is NodeKind.CARRY:
-        return f"{node.name}: {', '.join(node.uses)} of the iteration before, {kind}"
-    return f"{node.name}: {_KINDS[node.kind]}, {kind}"
 
 
 TIMELINE_ITERATIONS = 4
@@ -332,3 +292,42 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
         "rounds": estimate.rounds,
         "assumptions": list(estimate.assumptions),
     }
+
+
+def assembly_data(name: str, lines: Sequence[WrittenLine], rows: Listing) -> dict[str, Any]:
+    """A kernel's lines: ``text`` has their numbers in ``texts``.
+
+    ``entry`` are runs of (row of the listing or -1, lines), ``number`` runs of (line of the text,
+    lines that follow it one by one), ``groups`` the lines at which the code of each group begins.
+    """
+    numbers: dict[str, int] = {}
+    served = [-1 if line.step is None else rows.at.get(line.step, -1) for line in lines]
+    starts = groupby(enumerate(lines), lambda pair: pair[1].number - pair[0])
+    runs = [[pair[1].number for pair in run] for _, run in starts]
+    begins: dict[int, int] = {}
+    for at, line in enumerate(lines):
+        if line.step is not None:
+            begins.setdefault(line.step[0], at)
+    return {
+        "name": name,
+        "text": [numbers.setdefault(line.text, len(numbers)) for line in lines],
+        "texts": list(numbers),
+        "entry": [[entry, len(list(run))] for entry, run in groupby(served)],
+        "number": [[run[0], len(run)] for run in runs],
+        "groups": [begins[group] for group in sorted(begins)],
+    }
+
+
+def node_text(node: Node, *, sized: bool = True) -> str:
+    """What gives the value and its type; with its sizes, unless those are not of elements."""
+    sizes = "x".join(str(size) for size in node.type.shape) if sized else ""
+    kind = f"{node.type.dtype}{' ' * bool(sizes)}{sizes}"
+    if node.kind is NodeKind.OP:
+        added = f" + {node.init}" if node.init is not None else ""
+        where = f" where {node.when}, else {node.otherwise}" if node.when is not None else ""
+        return f"{node.name} = {node.op}({', '.join(node.uses)}){added}{where}, {kind}"
+    if node.kind is NodeKind.OUTPUT:
+        return f"{node.name} = {', '.join(node.uses)}, stored as {kind}"
+    if node.kind is NodeKind.CARRY:
+        return f"{node.name}: {', '.join(node.uses)} of the iteration before, {kind}"
+    return f"{node.name}: {_KINDS[node.kind]}, {kind}"

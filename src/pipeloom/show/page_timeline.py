@@ -41,87 +41,6 @@ StepKey = tuple[str, int, int]
 """Section, slot, trip: one step of a wave's run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A piece of LDS: a box of a copy of a resource."""
-
-    resource: str
-    copy: int
-    box: Box
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class LdsUse:
-    """The iteration of one step, and the lanes of LDS that it fills or reads, by number."""
-
-    iteration: int | None
-    writes: tuple[int, ...] = ()
-    reads: tuple[int, ...] = ()
-
-
-def lds_lanes(program: Program) -> tuple[Lane, ...]:
-    """All of LDS."""
-    lanes = []
-    for resource in program.resources:
-        if resource.space is not Space.LDS:
-            continue
-        whole = resource.type.whole
-        written = {
-            box
-            for group in program.groups
-            for _, _, step in group.steps()
-            if isinstance(step, Work)
-            for access in step.writes
-            if access.resource == resource.name
-            for box in access.boxes or (whole,)
-        }
-        boxes = sorted(written) if len(written) <= MOST_BOXES else [whole]
-        for copy in range(resource.copies):
-            for box in boxes:
-                name = resource.name.removeprefix("LDS ").removeprefix("lds ")
-                name += f" copy {copy}" if resource.copies > 1 else ""
-                cut = [n for n, (a, b) in enumerate(zip(box, whole, strict=True)) if a != b]
-                dims = [resource.type.dims[n] for n in cut]
-                if cut:
-                    name += f" {describe_box(tuple(box[n] for n in cut), dims)}"
-                lanes.append(Lane(resource.name, copy, box, name))
-    return tuple(lanes)
-
-
-def touches(
-    program: Program, lanes: tuple[Lane, ...], wave: int, trips: int
-) -> Mapping[StepKey, LdsUse]:
-    """What every step of one wave touches, in a run with ``trips`` trips of the main loop."""
-    group = next(group for group in program.groups if wave in group.waves)
-    member, counts = group.waves.index(wave), trip_counts(program, trips)
-
-    def touched(accesses: Iterable[Access]) -> tuple[int, ...]:
-        found = set()
-        for access in accesses:
-            box = access.box(member)
-            for number, lane in enumerate(lanes):
-                same = (lane.resource, lane.copy) == (access.resource, access.copy)
-                if same and (box is None or overlap(box, lane.box) is not None):
-                    found.add(number)
-        return tuple(sorted(found))
-
-    places = {
-        (section.name, slot): (touched(step.writes), touched(step.reads))
-        for section, slot, step in group.steps()
-        if isinstance(step, Work)
-    }
-    found: dict[StepKey, LdsUse] = {}
-    for section in group.sections:
-        for trip, base in section.passes(counts):
-            for slot, step in enumerate(section.steps):
-                if isinstance(step, Work):
-                    iteration = None if step.iteration is None else base + step.iteration
-                    place = section.name, slot
-                    found[*place, trip or 0] = LdsUse(iteration, *places[place])
-    return found
-
-
 DEPTH_BUCKETS = 1200
 COLOURS = ("mma", "lds", "global", "wait", "barrier", "scalar", "vector")
 """Of a segment; the page has their numbers."""
@@ -366,3 +285,84 @@ def _merged(parts: Iterable[tuple[int, int, int]]) -> list[list[int]]:
         else:
             merged.append([start, done, at])
     return merged
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A piece of LDS: a box of a copy of a resource."""
+
+    resource: str
+    copy: int
+    box: Box
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LdsUse:
+    """The iteration of one step, and the lanes of LDS that it fills or reads, by number."""
+
+    iteration: int | None
+    writes: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
+
+
+def lds_lanes(program: Program) -> tuple[Lane, ...]:
+    """All of LDS."""
+    lanes = []
+    for resource in program.resources:
+        if resource.space is not Space.LDS:
+            continue
+        whole = resource.type.whole
+        written = {
+            box
+            for group in program.groups
+            for _, _, step in group.steps()
+            if isinstance(step, Work)
+            for access in step.writes
+            if access.resource == resource.name
+            for box in access.boxes or (whole,)
+        }
+        boxes = sorted(written) if len(written) <= MOST_BOXES else [whole]
+        for copy in range(resource.copies):
+            for box in boxes:
+                name = resource.name.removeprefix("LDS ").removeprefix("lds ")
+                name += f" copy {copy}" if resource.copies > 1 else ""
+                cut = [n for n, (a, b) in enumerate(zip(box, whole, strict=True)) if a != b]
+                dims = [resource.type.dims[n] for n in cut]
+                if cut:
+                    name += f" {describe_box(tuple(box[n] for n in cut), dims)}"
+                lanes.append(Lane(resource.name, copy, box, name))
+    return tuple(lanes)
+
+
+def touches(
+    program: Program, lanes: tuple[Lane, ...], wave: int, trips: int
+) -> Mapping[StepKey, LdsUse]:
+    """What every step of one wave touches, in a run with ``trips`` trips of the main loop."""
+    group = next(group for group in program.groups if wave in group.waves)
+    member, counts = group.waves.index(wave), trip_counts(program, trips)
+
+    def touched(accesses: Iterable[Access]) -> tuple[int, ...]:
+        found = set()
+        for access in accesses:
+            box = access.box(member)
+            for number, lane in enumerate(lanes):
+                same = (lane.resource, lane.copy) == (access.resource, access.copy)
+                if same and (box is None or overlap(box, lane.box) is not None):
+                    found.add(number)
+        return tuple(sorted(found))
+
+    places = {
+        (section.name, slot): (touched(step.writes), touched(step.reads))
+        for section, slot, step in group.steps()
+        if isinstance(step, Work)
+    }
+    found: dict[StepKey, LdsUse] = {}
+    for section in group.sections:
+        for trip, base in section.passes(counts):
+            for slot, step in enumerate(section.steps):
+                if isinstance(step, Work):
+                    iteration = None if step.iteration is None else base + step.iteration
+                    place = section.name, slot
+                    found[*place, trip or 0] = LdsUse(iteration, *places[place])
+    return found

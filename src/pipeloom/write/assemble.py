@@ -49,34 +49,6 @@ _LABEL = re.compile(r"(?:[\w.$@]|\\@|\\\(\))+\s*:|/\*.*?\*/|\s+")
 """What may stand before the name of a statement; ``\\@`` is a number, ``\\()`` is nothing."""
 
 
-def refuse_reaching(text: str) -> None:
-    """Raise ``AssemblyError`` for text that reaches other files, or might."""
-    lines = re.split(r"[\n\r]", text)
-    for number, line in enumerate(lines, 1):
-        found = _REACHING.search(line)
-        if found is not None:
-            raise _refused(number, found[0], "pass one file that holds all, without this word")
-    if _MACROS.search(text) is None:
-        return
-    for number, line in enumerate(lines, 1):
-        at = 0
-        while (before := _LABEL.match(line, at)) is not None:
-            at = before.end()
-        name = line[at:].split(maxsplit=1)[0] if line[at:].strip() else ""
-        if "\\" in name:
-            raise _refused(number, name, "write the name out: no macro may make one")
-        if re.sub(r"\\.", "", line).count('"') % 2:
-            raise _refused(number, 'an odd number of "', "a string ends on its line")
-
-
-def _refused(number: int, what: str, hint: str) -> AssemblyError:
-    return AssemblyError(
-        f"line {number}: {what[:60]} is refused: assembly may not read other files",
-        hint=hint,
-        line=number,
-    )
-
-
 LINE_SECTION = ".pipeloom.lines"
 MOST_SECONDS = 20
 """Of the assembler, and of the linker; our longest kernels take a fifth of a second."""
@@ -268,3 +240,31 @@ def _section(data: bytes, wanted: str) -> bytes:
         if section.name == wanted:
             return section.data
     raise AssemblyError(f"the code object has no section {wanted}", hint="please report this")
+
+
+def refuse_reaching(text: str) -> None:
+    """Raise ``AssemblyError`` for text that reaches other files, or might."""
+    lines = re.split(r"[\n\r]", text)
+    for number, line in enumerate(lines, 1):
+        found = _REACHING.search(line)
+        if found is not None:
+            raise _refused(number, found[0], "pass one file that holds all, without this word")
+    if _MACROS.search(text) is None:
+        return
+    for number, line in enumerate(lines, 1):
+        at = 0
+        while (before := _LABEL.match(line, at)) is not None:
+            at = before.end()
+        name = line[at:].split(maxsplit=1)[0] if line[at:].strip() else ""
+        if "\\" in name:
+            raise _refused(number, name, "write the name out: no macro may make one")
+        if re.sub(r"\\.", "", line).count('"') % 2:
+            raise _refused(number, 'an odd number of "', "a string ends on its line")
+
+
+def _refused(number: int, what: str, hint: str) -> AssemblyError:
+    return AssemblyError(
+        f"line {number}: {what[:60]} is refused: assembly may not read other files",
+        hint=hint,
+        line=number,
+    )

@@ -46,38 +46,6 @@ Order = str | Sequence[int]
 """``forward``, ``reverse``, ``random``, or a permutation of the waves."""
 
 
-def wave_last(waves: int, wave: int) -> tuple[int, ...]:
-    """All waves upwards, with ``wave`` last."""
-    return (*(w for w in range(waves) if w != wave), wave)
-
-
-def adversarial_orders(waves: int) -> tuple[tuple[int, ...], ...]:
-    """One order per wave, with that wave last; see the module's text for why these suffice."""
-    return tuple(wave_last(waves, wave) for wave in reversed(range(waves)))
-
-
-def permutation(order: Order, waves: int) -> tuple[int, ...] | None:
-    """The permutation that ``order`` means; ``None`` for random."""
-    if isinstance(order, str):
-        if order not in ORDERS:
-            raise ConfigError(
-                f"unknown order {order!r}",
-                hint=f"{nearest(order, ORDERS)}, or a permutation of the {waves} waves",
-                field="execute.order",
-            )
-        if order == "random":
-            return None
-        return tuple(range(waves)) if order == "forward" else tuple(reversed(range(waves)))
-    chosen = tuple(order)
-    if sorted(chosen) != list(range(waves)):
-        raise ConfigError(
-            f"order {chosen} is not a permutation of the waves 0 to {waves - 1}",
-            hint="name every wave exactly once",
-            field="execute.order",
-        )
-    return chosen
-
-
 Key = tuple[tuple[str, int], ...]
 MOST_EXECUTED = 1 << 23
 """Elements of all resources of a program that is run: about 1 GB of numbers and what is known of
@@ -230,3 +198,35 @@ def execute(
         explain=explain,
         trace=trace,
     )
+
+
+def wave_last(waves: int, wave: int) -> tuple[int, ...]:
+    """All waves upwards, with ``wave`` last."""
+    return (*(w for w in range(waves) if w != wave), wave)
+
+
+def adversarial_orders(waves: int) -> tuple[tuple[int, ...], ...]:
+    """One order per wave, with that wave last; see the module's text for why these suffice."""
+    return tuple(wave_last(waves, wave) for wave in reversed(range(waves)))
+
+
+def permutation(order: Order, waves: int) -> tuple[int, ...] | None:
+    """The permutation that ``order`` means; ``None`` for random."""
+    if isinstance(order, str):
+        if order not in ORDERS:
+            raise ConfigError(
+                f"unknown order {order!r}",
+                hint=f"{nearest(order, ORDERS)}, or a permutation of the {waves} waves",
+                field="execute.order",
+            )
+        if order == "random":
+            return None
+        return tuple(range(waves)) if order == "forward" else tuple(reversed(range(waves)))
+    chosen = tuple(order)
+    if sorted(chosen) != list(range(waves)):
+        raise ConfigError(
+            f"order {chosen} is not a permutation of the waves 0 to {waves - 1}",
+            hint="name every wave exactly once",
+            field="execute.order",
+        )
+    return chosen

@@ -16,35 +16,6 @@ from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 _CLOCK_EVERY = 64
 
 
-class LimitReached(Exception):  # noqa: N818 - control flow, never seen by a user
-    """The node or time limit ran out."""
-
-
-class GaveUp(Exception):  # noqa: N818 - control flow, never seen by a user
-    """One question cost more than it was given; others may still be asked."""
-
-
-@dataclass(slots=True)
-class NodeBudget:
-    """Nodes explored so far, and when to stop."""
-
-    node_limit: int | None = None
-    deadline: float | None = None
-    nodes: int = 0
-
-    def spend(self) -> None:
-        """Count one node; raises ``LimitReached``."""
-        if self.node_limit is not None and self.nodes >= self.node_limit:
-            raise LimitReached
-        self.nodes += 1
-        if (
-            self.deadline is not None
-            and self.nodes % _CLOCK_EVERY == 0
-            and time.monotonic() > self.deadline
-        ):
-            raise LimitReached
-
-
 class CostParameters(TypedDict):
     """What ``order_cost`` and ``lower_bound`` ask besides the body."""
 
@@ -119,3 +90,32 @@ class Strategy(Protocol):
             limits: What the order must respect.
         """
         ...
+
+
+class LimitReached(Exception):  # noqa: N818 - control flow, never seen by a user
+    """The node or time limit ran out."""
+
+
+class GaveUp(Exception):  # noqa: N818 - control flow, never seen by a user
+    """One question cost more than it was given; others may still be asked."""
+
+
+@dataclass(slots=True)
+class NodeBudget:
+    """Nodes explored so far, and when to stop."""
+
+    node_limit: int | None = None
+    deadline: float | None = None
+    nodes: int = 0
+
+    def spend(self) -> None:
+        """Count one node; raises ``LimitReached``."""
+        if self.node_limit is not None and self.nodes >= self.node_limit:
+            raise LimitReached
+        self.nodes += 1
+        if (
+            self.deadline is not None
+            and self.nodes % _CLOCK_EVERY == 0
+            and time.monotonic() > self.deadline
+        ):
+            raise LimitReached

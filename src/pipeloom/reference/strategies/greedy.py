@@ -14,20 +14,6 @@ from pipeloom.reference.strategies.contract import Ordering, OrderLimits
 from pipeloom.reference.strategies.cost import lower_bound, order_cost
 
 
-class IdentityStrategy:
-    """Keeps the declared order, even where it breaks the body's own d=0 edges.
-
-    The specification's schedules rely on that; the verdict tells whether the result is safe.
-    """
-
-    name = "identity"
-    summary = "the order the schedule declared, unchanged"
-
-    def order(self, body: LoopBody, limits: OrderLimits) -> Ordering:
-        """0, 1, 2, ..."""
-        return certify(self.name, body, limits, tuple(range(len(body))))
-
-
 def greedy_schedule(body: LoopBody) -> tuple[int, ...]:
     """For each half in turn, repeatedly the lowest-index ready op of that half.
 
@@ -93,3 +79,17 @@ def certify(name: str, body: LoopBody, limits: OrderLimits, order: tuple[int, ..
     legal = not body.violations(order)
     proved = legal and cost.makespan == bound
     return Ordering(order, Certificate(name, cost.makespan, cost.vgpr_peak, bound, proved, 0))
+
+
+class IdentityStrategy:
+    """Keeps the declared order, even where it breaks the body's own d=0 edges.
+
+    The specification's schedules rely on that; the verdict tells whether the result is safe.
+    """
+
+    name = "identity"
+    summary = "the order the schedule declared, unchanged"
+
+    def order(self, body: LoopBody, limits: OrderLimits) -> Ordering:
+        """0, 1, 2, ..."""
+        return certify(self.name, body, limits, tuple(range(len(body))))

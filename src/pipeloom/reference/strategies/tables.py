@@ -40,78 +40,6 @@ Job = tuple[int, int, int]
 _head = itemgetter(0)
 
 
-def preemptive_bound(jobs: list[Job]) -> tuple[int, int]:
-    """When the unit is free again, and when the iteration ends, at the earliest."""
-    jobs.sort(key=_head)
-    waiting: list[tuple[int, int]] = []
-    clock = jobs[0][0]
-    end = 0
-    at, count = 0, len(jobs)
-    while at < count or waiting:
-        if not waiting and jobs[at][0] > clock:
-            clock = jobs[at][0]
-        while at < count and jobs[at][0] <= clock:
-            heappush(waiting, (-jobs[at][2], jobs[at][1]))
-            at += 1
-        rest, held = heappop(waiting)
-        if at < count and clock + held > jobs[at][0]:
-            held -= jobs[at][0] - clock
-            clock = jobs[at][0]
-            heappush(waiting, (rest, held))
-        else:
-            clock += held
-            if clock - rest > end:
-                end = clock - rest
-    return clock, end
-
-
-def strengthened_tails(
-    latency: Sequence[int],
-    unit: Sequence[int],
-    held: Sequence[int],
-    successors: Sequence[Sequence[tuple[int, int]]],
-    follows: Sequence[int],
-    sequence: Sequence[int],
-    units: int,
-) -> list[int]:
-    """The tail of each op, with the queues on the units behind it taken into account.
-
-    ``successors`` are (op, least distance between the two starts); ``follows[i]`` has a bit for
-    each op that every order places after ``i``; ``sequence`` is an order that respects both.
-    """
-    n = len(latency)
-    tail = [0] * n
-    rank = [0] * n
-    for position, op in enumerate(sequence):
-        rank[op] = position
-    for position in range(n - 1, -1, -1):
-        i = sequence[position]
-        best = latency[i]
-        distance = [-1] * n
-        distance[i] = 0
-        jobs: list[list[Job]] = [[] for _ in range(units)]
-        mine, after = unit[i], follows[i]
-        for j in sequence[position:]:
-            far = distance[j]
-            if mine and unit[j] == mine and after >> j & 1 and far < held[i]:
-                far = distance[j] = held[i]
-            if far < 0:
-                continue
-            if j != i:
-                if far + tail[j] > best:
-                    best = far + tail[j]
-                if unit[j]:
-                    jobs[unit[j]].append((far, held[j], tail[j] - held[j]))
-            for k, apart in successors[j]:
-                if far + apart > distance[k]:
-                    distance[k] = far + apart
-        for queue in jobs:
-            if queue:
-                best = max(best, preemptive_bound(queue)[1])
-        tail[i] = best
-    return tail
-
-
 BLOCK_FRAGMENTS: Final = 2
 BLOCK_LOADS: Final = 2
 NEVER: Final = 1 << 60
@@ -299,3 +227,75 @@ class Tables:
 
 def _bits(flags: Sequence[bool]) -> int:
     return sum(1 << i for i, flag in enumerate(flags) if flag)
+
+
+def preemptive_bound(jobs: list[Job]) -> tuple[int, int]:
+    """When the unit is free again, and when the iteration ends, at the earliest."""
+    jobs.sort(key=_head)
+    waiting: list[tuple[int, int]] = []
+    clock = jobs[0][0]
+    end = 0
+    at, count = 0, len(jobs)
+    while at < count or waiting:
+        if not waiting and jobs[at][0] > clock:
+            clock = jobs[at][0]
+        while at < count and jobs[at][0] <= clock:
+            heappush(waiting, (-jobs[at][2], jobs[at][1]))
+            at += 1
+        rest, held = heappop(waiting)
+        if at < count and clock + held > jobs[at][0]:
+            held -= jobs[at][0] - clock
+            clock = jobs[at][0]
+            heappush(waiting, (rest, held))
+        else:
+            clock += held
+            if clock - rest > end:
+                end = clock - rest
+    return clock, end
+
+
+def strengthened_tails(
+    latency: Sequence[int],
+    unit: Sequence[int],
+    held: Sequence[int],
+    successors: Sequence[Sequence[tuple[int, int]]],
+    follows: Sequence[int],
+    sequence: Sequence[int],
+    units: int,
+) -> list[int]:
+    """The tail of each op, with the queues on the units behind it taken into account.
+
+    ``successors`` are (op, least distance between the two starts); ``follows[i]`` has a bit for
+    each op that every order places after ``i``; ``sequence`` is an order that respects both.
+    """
+    n = len(latency)
+    tail = [0] * n
+    rank = [0] * n
+    for position, op in enumerate(sequence):
+        rank[op] = position
+    for position in range(n - 1, -1, -1):
+        i = sequence[position]
+        best = latency[i]
+        distance = [-1] * n
+        distance[i] = 0
+        jobs: list[list[Job]] = [[] for _ in range(units)]
+        mine, after = unit[i], follows[i]
+        for j in sequence[position:]:
+            far = distance[j]
+            if mine and unit[j] == mine and after >> j & 1 and far < held[i]:
+                far = distance[j] = held[i]
+            if far < 0:
+                continue
+            if j != i:
+                if far + tail[j] > best:
+                    best = far + tail[j]
+                if unit[j]:
+                    jobs[unit[j]].append((far, held[j], tail[j] - held[j]))
+            for k, apart in successors[j]:
+                if far + apart > distance[k]:
+                    distance[k] = far + apart
+        for queue in jobs:
+            if queue:
+                best = max(best, preemptive_bound(queue)[1])
+        tail[i] = best
+    return tail

@@ -39,40 +39,6 @@ from pipeloom.write.layout import (
 from pipeloom.write.lower.linear import Table
 from pipeloom.write.lower.register_tiles import RegisterTile, k_axis, row_axis
 
-
-def read_across(target: Target, resource: Resource) -> str | None:
-    """The instruction that brings a tile's elements; None where they come one by one."""
-    bits, layout = resource.type.dtype.bits, resource.layout
-    return f"{VERB}{bits}" if layout and comes_transposed(layout, bits, target) else None
-
-
-def across_reads(
-    tile: RegisterTile, slots: Sequence[int], what: str
-) -> Iterator[tuple[list[int], Table]]:
-    """By read: the slots that it fills, and the element at which each lane's 64 bits begin."""
-    deep, across = k_axis(tile.resource), row_axis(tile.resource)
-    rows = BITS // tile.resource.type.dtype.bits
-    per_row = LANES // rows
-    lane = np.arange(WAVE_LANES)
-    leader = lane - lane % LANES
-    for at in range(0, len(slots), rows):
-        run = list(slots[at : at + rows])
-        held = np.stack([tile.coordinates[slot] for slot in run])
-        source = held[0, leader].copy()
-        wanted = np.repeat(source[None], rows, axis=0)
-        wanted[..., deep] += np.arange(rows)[:, None]
-        wanted[..., across] += lane % LANES
-        if not np.array_equal(held, wanted):
-            raise EmitError(
-                f"{what}: no transposed read brings the lanes what they hold",
-                hint="use an operand layout in blocks of 16 or 32 rows",
-                field=what,
-            )
-        source[:, deep] += lane % LANES // per_row
-        source[:, across] += lane % per_row * rows
-        yield run, source
-
-
 Numbers = NDArray[Any]
 
 
@@ -327,3 +293,36 @@ def _span(tile: LdsTile, box: Box | None) -> tuple[int, int]:
     grid = np.arange(tile.rows).reshape(shape[:-1])
     rows = grid[tuple(slice(p, q) for p, q in box[:-1])]
     return int(rows.min()), int(rows.max()) + 1
+
+
+def read_across(target: Target, resource: Resource) -> str | None:
+    """The instruction that brings a tile's elements; None where they come one by one."""
+    bits, layout = resource.type.dtype.bits, resource.layout
+    return f"{VERB}{bits}" if layout and comes_transposed(layout, bits, target) else None
+
+
+def across_reads(
+    tile: RegisterTile, slots: Sequence[int], what: str
+) -> Iterator[tuple[list[int], Table]]:
+    """By read: the slots that it fills, and the element at which each lane's 64 bits begin."""
+    deep, across = k_axis(tile.resource), row_axis(tile.resource)
+    rows = BITS // tile.resource.type.dtype.bits
+    per_row = LANES // rows
+    lane = np.arange(WAVE_LANES)
+    leader = lane - lane % LANES
+    for at in range(0, len(slots), rows):
+        run = list(slots[at : at + rows])
+        held = np.stack([tile.coordinates[slot] for slot in run])
+        source = held[0, leader].copy()
+        wanted = np.repeat(source[None], rows, axis=0)
+        wanted[..., deep] += np.arange(rows)[:, None]
+        wanted[..., across] += lane % LANES
+        if not np.array_equal(held, wanted):
+            raise EmitError(
+                f"{what}: no transposed read brings the lanes what they hold",
+                hint="use an operand layout in blocks of 16 or 32 rows",
+                field=what,
+            )
+        source[:, deep] += lane % LANES // per_row
+        source[:, across] += lane % per_row * rows
+        yield run, source
