@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pipeloom as pl
-from tests.declarations.cases import Array, listed, right
+from tests.declarations.cases import Array, Arrays, Sizes, listed, right
 
 ROWS = {"r": 7, "n": 100}
 
@@ -226,6 +226,88 @@ def a_product_of_any_length() -> pl.Loop:
     total = loop.carry("total", start=1.0, n=64)
     total = total.becomes(total * x.sum("r"))
     loop.store("out", total)
+    return loop
+
+
+def retained(q: Array, k: Array, v: Array, g: float) -> Any:
+    state, out = np.zeros((k.shape[1], v.shape[1])), []
+    for row, key, value in zip(q, k, v, strict=True):
+        state = g * state + np.outer(key, value)
+        out.append(row @ state)
+    return np.array(out)
+
+
+@right(retained, {"t": 21, "d": 32, "w": 30}, scalars={"g": 0.9}, near=2.0**-12)
+def retention_token_by_token() -> pl.Loop:
+    loop = pl.Loop("retention", over="t")
+    q, k = (loop.stream(name, pl.F32, t=1, d=32) for name in "qk")
+    v, s = loop.stream("v", pl.F32, t=1, w=32), loop.carry("S", d=32, w=32)
+    s = s.becomes(loop.scalar("g") * s + (k * v).sum("t"))
+    loop.store("out", (q * s).sum("d"))
+    return loop
+
+
+def corrected(k: Array, v: Array, beta: Array) -> Any:
+    state = np.zeros((k.shape[1], v.shape[1]))
+    for key, value, share in zip(k, v, beta, strict=True):
+        state = state + share * np.outer(key, value - key @ state)
+    return state
+
+
+def short_keys(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    return {"k": rng.standard_normal((sizes["t"], sizes["d"])) / 6}
+
+
+@right(corrected, {"t": 21, "d": 32, "w": 30}, arrays=short_keys, near=2.0**-12, chip="gfx942")
+def delta_rule() -> pl.Loop:
+    loop = pl.Loop("delta", over="t")
+    k, v = loop.stream("k", pl.F32, t=1, d=32), loop.stream("v", pl.F32, t=1, w=32)
+    s = loop.carry("S", d=32, w=32)
+    error = v - (k * s).sum("d")
+    s.becomes(s + (loop.stream("beta", pl.F32, t=1) * k * error).sum("t"))
+    loop.store("out", s)
+    return loop
+
+
+def selected(dt: Array, x: Array, B: Array, C: Array, A: Array) -> Any:
+    state, out = np.zeros(A.shape), []
+    for step, row, b, c in zip(dt, x, B, C, strict=True):
+        state = np.exp(step[:, None] * A) * state + (step * row)[:, None] * b
+        out.append(state @ c)
+    return np.array(out)
+
+
+def falling(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    c = sizes["c"]
+    return {"A": -rng.random((c, sizes["n"])), "dt": rng.random((sizes["t"], c))}
+
+
+@right(selected, {"t": 21, "c": 64, "n": 8}, arrays=falling, near=2.0**-12, chip="gfx942")
+def selective_scan() -> pl.Loop:
+    loop = pl.Loop("scan", over="t")
+    dt, x = loop.stream("dt", pl.F32, t=1, c=64), loop.stream("x", pl.F32, t=1, c=64)
+    b, c = loop.stream("B", pl.F32, t=1, n=8), loop.stream("C", pl.F32, t=1, n=8)
+    h, a = loop.carry("h", t=1, c=64, n=8), loop.resident("A", pl.F32, c=64, n=8)
+    h = h.becomes(pl.exp(dt * a) * h + dt * b * x)
+    loop.store("out", (h * c).sum("n"))
+    return loop
+
+
+def running(X: Array) -> Any:
+    return {"mean": X.mean(0), "var": X.var(0)}
+
+
+@right(running, {"r": 37, "c": 60}, near=2.0**-12)
+def mean_and_variance_row_by_row() -> pl.Loop:
+    loop = pl.Loop("welford", over="r")
+    x = loop.stream("X", pl.F32, r=1, c=64).sum("r")
+    n, mean, squares = loop.carry("n"), loop.carry("m", c=64), loop.carry("s", c=64)
+    n = n.becomes(n + 1)
+    off = x - mean
+    mean = mean.becomes(mean + off / n)
+    squares = squares.becomes(squares + off * (x - mean))
+    loop.store("mean", mean)
+    loop.store("var", squares / n)
     return loop
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pipeloom as pl
@@ -12,6 +13,8 @@ from pipeloom.drive import writable
 from pipeloom.order.in_order import in_order
 from tests.declarations import (
     attention_cases,
+    beside_cases,
+    block_cases,
     carry_cases,
     condition_cases,
     elementwise_cases,
@@ -36,6 +39,8 @@ FAMILIES: tuple[ModuleType, ...] = (
     function_cases,
     length_cases,
     operand_cases,
+    beside_cases,
+    block_cases,
     refused_cases,
 )
 CASES: tuple[Case, ...] = tuple(case for family in FAMILIES for case in family.CASES)
@@ -92,3 +97,36 @@ def test_enough_of_them() -> None:
     assert len(CASES) >= 100
     assert len(RIGHT) >= 90
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_vectors_of_16_bits_that_end_within_a_word_are_refused_or_aligned(staged: bool) -> None:
+    def declared(to: int) -> pl.Loop:
+        loop = pl.Loop("gemv", over="k")
+        a, x = loop.stream("A", pl.BF16, m=64, k=64), loop.stream("x", pl.BF16, k=64)
+        x = x.staged() if staged and to > 2 else x
+        loop.align("x", to=to)
+        y = loop.carry("y", m=64)
+        y += (a * x).sum("k")
+        loop.store("out", y)
+        return loop
+
+    wide = pl.emit(pl.pipeline(declared(16), "gfx950", waves=1, strategy=in_order))
+    assert pl.run(wide, sizes={"m": 70, "k": 302}).ok
+    with pytest.raises(pl.EmitError, match="loads take 2") as found:
+        pl.run(wide, sizes={"m": 70, "k": 301})
+    assert "loop.align('x', to=2)" in str(found.value.hint)
+    single = pl.emit(pl.pipeline(declared(2), "gfx950", waves=1, strategy=in_order))
+    assert pl.run(single, sizes={"m": 70, "k": 301}).ok
+
+
+def test_scales_of_groups_are_given_for_each_element_or_each_group() -> None:
+    loop = block_cases.rows_dequantised_by_groups.declare()
+    rng = np.random.default_rng(0)
+    q, s = rng.integers(-9, 9, (5, 96)), rng.random((5, 3))
+    kernel = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order))
+    found = []
+    for scales in (s, np.repeat(s, 32, axis=-1)):
+        trial = pl.run(kernel, sizes={"r": 5, "n": 96}, arrays={"Q": q, "S": scales})
+        found += [trial.outputs["out"], loop.evaluate(Q=q, S=scales)["out"]]
+    assert all(np.array_equal(found[0], one) for one in found[1:])

@@ -229,7 +229,7 @@ class DeclaredArrays(DeclaredValues):
 
     def _array(self, name: str) -> Node:
         check_known(
-            name, self._nodes, f"loop {self.name!r} has no array {name!r}", name, GraphError
+            name, self._nodes, f"loop {self.name!r} has no array {name!r} yet", name, GraphError
         )
         return self._nodes[name]
 

@@ -36,7 +36,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, F32, U8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.notebook import fragment
-from pipeloom.program.evaluate import Array, evaluate
+from pipeloom.program.evaluate import Array, by_elements, evaluate
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.problem_spans import ProblemSpan
@@ -409,7 +409,7 @@ class Loop(DeclaredArrays, CarriedValues):
         for what, named, known in (("array", arrays, inputs), ("scalar", scalars or {}, numbers)):
             for name in named:
                 check_known(name, known, f"loop {self.name!r} takes no {what} {name!r}", name)
-        given = {name: np.asarray(array) for name, array in arrays.items()}
+        given = by_elements(meaning, {name: np.asarray(a) for name, a in arrays.items()})
         sizes = {
             dim: size
             for name in before

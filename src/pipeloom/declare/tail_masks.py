@@ -38,8 +38,12 @@ def masked(meaning: Meaning) -> Meaning:
     if (not adds_up(meaning) or _takes_rows(meaning)) and (
         not meaning.ragged or _notices_in_tiles(meaning)
     ):
-        found = _along(meaning, [*others, meaning.over])
-        for whole in (found, _held(found)):
+        dims = [*others, meaning.over]
+        tries = [_along(meaning, dims)]
+        tries.append(_held(tries[0]))
+        if not meaning.adds_up:
+            tries.append(_along(meaning, dims, all_rows=True))
+        for whole in tries:
             if whole.ragged:
                 return whole
     return _along(meaning, others)
@@ -80,13 +84,16 @@ def _notices_in_tiles(meaning: Meaning) -> bool:
     return bool(noticed(meaning, meaning.over))
 
 
-def _along(meaning: Meaning, dims: list[str]) -> Meaning:
-    """Masked past the ends of these dimensions, where that is noticed."""
+def _along(meaning: Meaning, dims: list[str], *, all_rows: bool = False) -> Meaning:
+    """Masked past the ends of these dimensions, where that is noticed.
+
+    With ``all_rows`` products take streams masked, too: what else they multiply asks for places.
+    """
     work, over = _Masking(list(meaning.nodes)), meaning.over
     if over in dims:
         for node in meaning.inputs:
             if node.kind is NodeKind.STREAM and not ends_with_block(meaning, node):
-                work.mask_stream(meaning, node)
+                work.mask_stream(meaning, node, products=all_rows)
     found = work.meaning(meaning)
     for dim in dims:
         for name, operand in noticed(found, dim):
@@ -111,10 +118,10 @@ class _Masking:
     def table(self) -> Mapping[str, Node]:
         return {node.name: node for node in self.nodes}
 
-    def mask_stream(self, meaning: Meaning, node: Node) -> None:
+    def mask_stream(self, meaning: Meaning, node: Node, *, products: bool) -> None:
         """Zero behind the end of rows that go along the loop, where the next row begins."""
         users = [n for n in meaning.nodes if node.name in n.operands]
-        direct = all(n.kind is NodeKind.OP and n.op not in PRODUCTS for n in users)
+        direct = all(n.kind is NodeKind.OP and (products or n.op not in PRODUCTS) for n in users)
         for user in users if direct else ():
             if not meaning.ends(user, meaning.over):
                 self.mask_operand(meaning, user.name, node.name, meaning.over, Reduce.ADD)

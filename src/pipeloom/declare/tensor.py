@@ -230,9 +230,10 @@ class Tensor:
         return self._loop.apply("matmul", self, other, over=shared)
 
     def __iadd__(self, other: Tensor | float) -> Tensor:
-        if self.carry is None:
-            return self + other
-        return self._loop.accumulate(self, other)
+        return self + other if self.carry is None else self._loop.accumulate(self, other)
+
+    def __isub__(self, other: Tensor | float) -> Tensor:
+        return self - other if self.carry is None else self.becomes(self - other)
 
     def __add__(self, other: Tensor | float) -> Tensor:
         return self._loop.apply("add", self, other)

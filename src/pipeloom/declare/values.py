@@ -121,7 +121,7 @@ class DeclaredValues:
         if name in self._nodes:
             raise GraphError(
                 f"loop {self.name!r} has a value {name!r} already",
-                hint="names are given once",
+                hint="names are given once; an array that is two streams has two names",
                 field=name,
             )
 

@@ -44,6 +44,7 @@ from pipeloom.machine.dtypes import I32
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.block_values import is_exact
+from pipeloom.program.evaluate import by_element
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind
 from pipeloom.write import AssembledCode, EmittedKernel, launch_record
@@ -292,6 +293,7 @@ def _given(
                 hint=f"pass one of shape {shape}",
                 field=name,
             ) from error
+        values = by_element(known[name], values, sizes)
         if values.shape != shape:
             raise LaunchError(
                 f"the array for {name!r} has shape {values.shape}, but the sizes make it {shape}",

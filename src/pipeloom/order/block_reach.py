@@ -10,7 +10,7 @@ from __future__ import annotations
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import E8M0
-from pipeloom.order.spread import RUN
+from pipeloom.order.spread import RUN, may_group
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout
@@ -32,6 +32,9 @@ def check_reach(loop: str, node: Node, layout: Layout | None) -> None:
         if VOCABULARY[node.op].in_blocks is InBlocks.MAX:
             flipped = "flip" in numbers
             fits = len(dims) == 2 and columns and not flipped and node.within.size % period == 0
+    elif layout is not None and may_group(layout):
+        power = node.within.size & (node.within.size - 1) == 0
+        fits = power and node.within.dim == dims[-1]
     if not fits:
         raise ConfigError(
             f"{loop}.{node.name}: blocks of {node.within.size} along {node.within.dim!r} do not "

@@ -20,7 +20,7 @@ from math import prod
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import REGISTER_BYTES
 from pipeloom.order.shares import Shares
-from pipeloom.order.spread import UNIFORM, per_lane
+from pipeloom.order.spread import UNIFORM, grouped, per_lane
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import NodeKind
 from pipeloom.program.resources import Layout
@@ -50,7 +50,7 @@ def grid_layouts(meaning: Meaning, shares: Shares) -> dict[str, Layout] | None:
             for what, number in zip(("lanes", "step"), grid[dim], strict=True)
         ]
         whole = prod(shares.shape(dims)) == 1
-        layout = UNIFORM if whole else Layout("grid", tuple(numbers))
+        layout = UNIFORM if whole else grouped(Layout("grid", tuple(numbers)), node.type.dtype)
         each, bits = per_lane(layout, shares.shape(dims)), node.type.dtype.bits
         packed = node.kind is not NodeKind.STREAM and bits < 8 * REGISTER_BYTES and not whole
         if packed and not node.type.dtype.is_bool and each * bits % (8 * REGISTER_BYTES):

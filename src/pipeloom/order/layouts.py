@@ -93,15 +93,33 @@ def choose_layouts(
     try:
         chooser.settle()
     except ConfigError:
-        grid = None if products else grid_layouts(meaning, shares)
-        if grid is None:
+        if products:
+            found = _apart(meaning, shares, products, short)
+        else:
+            grid = grid_layouts(meaning, shares)
+            found = None if grid is None else Layouts(grid, {})
+        if found is None:
             raise
-        return Layouts(grid, {})
+        return found
     if not products and not chooser.is_even():
         grid = grid_layouts(meaning, shares)
         if grid is not None:
             return Layouts(grid, {})
     return Layouts(chooser.known, chooser.operands())
+
+
+def _apart(
+    meaning: Meaning, shares: Shares, products: Mapping[str, Product], short: Collection[str]
+) -> Layouts | None:
+    """The same, where vector ops take what products have as columns as their results want it: what
+    is summed of a column then lies where the product has that column. None if that is none either.
+    """
+    chooser = _Chooser(meaning, shares, products, short, apart=True)
+    try:
+        chooser.settle()
+        return Layouts(chooser.known, chooser.operands())
+    except ConfigError:
+        return None
 
 
 @dataclass
@@ -110,6 +128,8 @@ class _Chooser:
     shares: Shares
     products: Mapping[str, Product]
     short: Collection[str]
+    apart: bool = False
+    """Whether vector ops take the loaded columns of products in a layout of their own."""
     known: dict[str, Layout] = field(default_factory=dict)
 
     def settle(self) -> None:
@@ -230,6 +250,10 @@ class _Chooser:
         node = self.meaning[name]
         if not is_loaded(node):
             return node.kind is NodeKind.OP and not self._is_computed(name)
+        if self.apart and any(
+            name == p.uses[1] for p in map(self.meaning.__getitem__, self.products)
+        ):
+            return False
         users = [n for n in self.meaning.nodes if name in n.operands]
         others = [n for n in users if n.name not in self.products]
         return bool(others) and all(n.kind is NodeKind.OP for n in others)

@@ -12,7 +12,7 @@ from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.order.layouts import Layouts
 from pipeloom.order.matrix_choice import Product
 from pipeloom.order.shares import Shares
-from pipeloom.order.spread import UNIFORM, per_lane, shared_lanes
+from pipeloom.order.spread import UNIFORM, block_lanes, per_lane, shared_lanes
 from pipeloom.program.across_rows import comes_transposed, goes_across
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nan_payloads import short_nans
@@ -85,8 +85,7 @@ class NodeIssues:
         if known.in_blocks is InBlocks.MAX:
             steps = per_lane(self.layouts.values[node.uses[0]], shape)
             results = per_lane(self.layouts.values[node.name], shape)
-            side = dict(self.layouts.values[node.name].numbers)["side"]
-            across = int(log2(WAVE_LANES // side))
+            across = int(log2(block_lanes(self.layouts.values[node.name])))
             return Issue(Unit.VECTOR, steps), Issue(Unit.VECTOR, EXCHANGE * results * across)
         lowered = known.lowered(self.target.isa)
         if lowered is None:
@@ -123,7 +122,8 @@ class NodeIssues:
         dtype = node.type.dtype
         if dtype.bits > PACKED_BITS or dtype.is_bool:
             return 0.0
-        exact = node.op == "convert" and dtype.holds(self.meaning[node.uses[0]].type.dtype)
+        moves = node.op == "convert" or self.ops[node.op].masks
+        exact = moves and dtype.holds(self.meaning[node.uses[0]].type.dtype)
         one = f"v_cvt_pk_{dtype}_f32" in self.target.extra_instructions
         if one or (exact and dtype.name == "bf16"):
             return 0.5

@@ -33,7 +33,7 @@ from pipeloom.order.spread import (
     two_blocks_at_once,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
-from pipeloom.program.across_rows import comes_transposed
+from pipeloom.program.across_rows import comes_transposed, goes_across
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout, Space
@@ -203,9 +203,8 @@ class _Lowering:
         dims, dtype = node.type.dims, node.type.dtype
         shape, loop = self.shares.shape(dims), node.kind is NodeKind.STREAM
         count, width = memory_accesses(layout, shape, dtype)
-        numbers = dict(layout.numbers).keys() if layout.kind == "operand" else set()
-        across = self._across(node, layout)
-        if "axis" in numbers and ("permuted" not in numbers or across <= REGISTER_BYTES):
+        across, permuted = self._across(node, layout), "permuted" in dict(layout.numbers)
+        if goes_across(layout) and (not permuted or across <= REGISTER_BYTES):
             count, width = count * width // across, across
         if node.align < REGISTER_BYTES and dtype.bits < 8 * REGISTER_BYTES:
             count, width = per_lane(layout, shape), max(dtype.bits // 8, 1)

@@ -79,10 +79,19 @@ def run_depth(layout: Layout) -> int:
 
 def grouped(layout: Layout, dtype: DType) -> Layout:
     """The same, of a type whose codes cover several elements of K: a lane has each code once."""
-    whole = layout.kind == "accumulator" and not {"flip", "only"} & dict(layout.numbers).keys()
-    if dtype.covers == 1 or not (whole or layout.kind == "operand"):
+    if dtype.covers == 1 or not may_group(layout):
         return layout
     return Layout(layout.kind, (*layout.numbers, ("group", dtype.covers)))
+
+
+def may_group(layout: Layout) -> bool:
+    """Whether lanes have runs of whole rows, of which some elements may share a code."""
+    numbers = dict(layout.numbers).keys()
+    if layout.kind == "accumulator":
+        return "only" not in numbers
+    return layout.kind in ("operand", "grid") or (
+        layout.kind == "lanes" and "spread" not in numbers
+    )
 
 
 def ungrouped(layout: Layout) -> Layout:
@@ -192,7 +201,9 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
             return ceil(total / numbers["side"])
         return RUN * ceil(total / (RUN * WAVE_LANES // numbers["side"]))
     if layout.kind == "accumulator" and "group" in numbers:
-        return total // (numbers["side"] * numbers["group"])
+        side, codes = numbers["side"], ceil(shape[-1] / numbers["group"])
+        rows = total // shape[-1]
+        return codes * (rows * side // WAVE_LANES if "flip" in numbers else rows // side)
     if layout.kind == "scales":
         return total // (numbers["side"] * numbers["depth"])
     if layout.kind == "operand":
@@ -206,7 +217,13 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
             return rows * ceil(length / group)
         return rows * (length // deep) * ceil(run / group)
     if layout.kind == "grid":
-        return total // lanes_of_grid(layout)
+        held = total // lanes_of_grid(layout)
+        apart = numbers.get(f"lanes{len(shape) - 1}", 1)
+        return held // max(1, numbers.get("group", 1) // apart)
+    if layout.kind == "lanes" and "group" in numbers:
+        vector, group = numbers["vector"], numbers["group"]
+        steps = ceil(total / (WAVE_LANES * vector))
+        return max(1, steps // max(1, group // (WAVE_LANES * vector))) * max(1, vector // group)
     if layout.kind == "lanes":
         spread, vector = numbers.get("spread", 1), numbers["vector"]
         groups = ceil(total * spread / (WAVE_LANES * vector))
@@ -246,13 +263,22 @@ def memory_accesses(layout: Layout | None, shape: Sequence[int], dtype: DType) -
         return rows * ceil(deep * each / LOAD_BYTES), min(deep * each, LOAD_BYTES)
     count = per_lane(layout, shape)
     run = 1
-    if layout.kind == "lanes" and "spread" not in numbers:
+    if layout.kind == "lanes" and not {"spread", "group"} & numbers.keys():
         run = min(numbers["vector"], LOAD_BYTES * 8 // bits)
     elif layout.kind == "accumulator" and not (
         numbers.get("only") == 0 or {"flip", "group"} & numbers.keys()
     ):
         run = min(RUN, LOAD_BYTES * 8 // bits)
     return ceil(count / run), ceil(run * bits / 8)
+
+
+def block_lanes(layout: Layout) -> int:
+    """Lanes that share a block of columns, of which each lane has one number (``group``)."""
+    numbers = dict(layout.numbers)
+    if layout.kind == "accumulator":
+        return WAVE_LANES // numbers["side"]
+    dealt = max((n for name, n in numbers.items() if name.startswith("lanes")), default=WAVE_LANES)
+    return min(dealt, max(1, numbers["group"] // numbers.get("vector", 1)))
 
 
 def two_blocks_at_once(layout: Layout, shape: Sequence[int], dtype: DType) -> bool:

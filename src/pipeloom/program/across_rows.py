@@ -9,12 +9,15 @@ VERB = "ds_read_b64_tr_b"
 LANES, BITS = 16, 64
 """Lanes that exchange what they read, and what each reads (CDNA4 ISA)."""
 QUAD = 4
-"""Elements of a lane that follow each other where the other operand is a matrix result."""
+"""Elements of a lane that follow each other in a matrix result, or an operand beside one."""
 
 
 def goes_across(layout: Layout | None) -> bool:
-    """Whether it is of a matrix operand whose rows in memory are columns of the product."""
-    return layout is not None and layout.kind == "operand" and "axis" in dict(layout.numbers)
+    """Whether it is of a matrix operand whose rows in memory are columns of the product, or of what
+    lies as a result of such an operand does: a lane's runs go from row to row."""
+    numbers = {} if layout is None else dict(layout.numbers)
+    turned = "flip" in numbers and "only" not in numbers
+    return layout is not None and (turned or (layout.kind == "operand" and "axis" in numbers))
 
 
 def comes_transposed(layout: Layout, bits: int, target: Target) -> bool:
@@ -26,5 +29,6 @@ def comes_transposed(layout: Layout, bits: int, target: Target) -> bool:
         target: The chip, which may have no such read.
     """
     numbers = dict(layout.numbers)
-    run = numbers.get("run", 0) or (QUAD if "permuted" in numbers else LOAD_BYTES * 8 // bits)
+    quads = "permuted" in numbers or layout.kind == "accumulator"
+    run = numbers.get("run", 0) or (QUAD if quads else LOAD_BYTES * 8 // bits)
     return f"{VERB}{bits}" in target.extra_instructions and run * bits >= BITS

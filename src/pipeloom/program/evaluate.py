@@ -234,6 +234,23 @@ def _block_indices(
     yield from _indices(node, block_slices(meaning, node, block, 0)).items()
 
 
+def by_element(node: Node, values: Array, sizes: Mapping[str, int]) -> Array:
+    """An input with a value for each element, given like that or with one for each of its codes."""
+    dtype, size = node.type.dtype, sizes.get(node.dims[-1]) if node.dims else None
+    codes = None if size is None else -(-size // dtype.covers)
+    if dtype.covers == 1 or np.ndim(values) != len(node.dims) or values.shape[-1] != codes:
+        return values
+    return np.repeat(values, dtype.covers, axis=-1)[..., :size]
+
+
+def by_elements(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The same of all arrays; those with a code for each element say how many there are."""
+    nodes = [node for node in meaning.inputs if node.name in arrays]
+    single = [node for node in nodes if node.type.dtype.covers == 1]
+    sizes = {d: n for one in single for d, n in zip(one.dims, arrays[one.name].shape, strict=False)}
+    return {**arrays, **{n.name: by_element(n, arrays[n.name], sizes) for n in nodes}}
+
+
 def array_sizes(
     meaning: Meaning, arrays: Mapping[str, Array], given: Mapping[str, int]
 ) -> dict[str, int]:

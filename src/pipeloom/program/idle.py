@@ -135,12 +135,24 @@ def adds_up(meaning: Meaning, inputs: Inputs = Inputs.ALL) -> bool:
             continue
         reduces = meaning.over in set(meaning.domain(node).dims) - set(node.type.dims)
         op = VOCABULARY.get(node.op)
-        if reduces and (op is None or op.reduce is not Reduce.ADD):
+        if (
+            reduces
+            and (op is None or op.reduce is not Reduce.ADD)
+            and not _of_one_code(meaning, node)
+        ):
             return False
         terms = [values[name].range for name in node.uses]
         if reduces and result(node.op, terms, 1).number != 0:
             return False
     return _idles(meaning, End.BEFORE, inputs)
+
+
+def _of_one_code(meaning: Meaning, node: Node) -> bool:
+    """Whether it reduces a stream of which a tile has one code along the loop, there or not."""
+    stream, over = meaning[node.uses[0]], meaning.over
+    dims = [d for d in meaning.domain(node).dims if d not in node.type.dims]
+    alone = stream.kind is NodeKind.STREAM and stream.type.dims[-1] == over and dims == [over]
+    return alone and stream.type.dtype.covers == stream.type.sizes[over]
 
 
 def usual_values(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> Mapping[str, _Value]:

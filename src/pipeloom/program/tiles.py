@@ -136,7 +136,8 @@ def merged_sizes(types: Iterable[TileType], what: str) -> Mapping[str, int]:
                 raise ConfigError(
                     f"{what}: dimension {dim!r} is {sizes[dim]} in one operand and {size} in "
                     "another",
-                    hint="operands that share a dimension must agree on its size",
+                    hint="operands that share a dimension must agree on its size; an array that "
+                    f"has one element for 32 of {dim!r} is of a type like F32.per(32), and as long",
                     field=what,
                 )
     return sizes

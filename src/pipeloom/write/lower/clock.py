@@ -264,7 +264,7 @@ class Clock:
         """Whether a code of a stream stands for elements of several iterations, so that iterations
         are parts of a code apart."""
         covers = array.node.type.dtype.covers
-        if covers <= self.tile:
+        if covers <= self.tile or array.dims[-1] != self.over:
             return False
         if covers % self.tile or self.tile * array.node.type.dtype.bits % (8 * covers):
             raise EmitError(

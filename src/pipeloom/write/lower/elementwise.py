@@ -22,7 +22,7 @@ from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.left import Masked, plan_mask
-from pipeloom.write.lower.neighbours import partners, plan_block_max
+from pipeloom.write.lower.neighbours import partners, plan_block_max, plan_swapped
 from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
 from pipeloom.write.lower.region import PredicatedRegion, mask_names
 from pipeloom.write.lower.register_tiles import partial as held_in_parts
@@ -185,6 +185,9 @@ def _plan(
     )
     if op.in_blocks is not None and node is not None and node.within is not None:
         held = [partners(at, dims.index(node.within.dim), node.within.size) for at in held]
+        swapped = plan_swapped(context, work, target, sources[0], slots, held)
+        if swapped is not None:
+            return swapped
     jobs = [
         (slot, [source.slot(work, at, dims) for source in sources])
         for slot, at in zip(slots, held, strict=True)
@@ -237,9 +240,10 @@ def _plan(
     )
     rounds = tile.resource.type.dtype.is_integer and not raw
     operands = Operands(context, tile, len(sources), raw=raw, node=work.node)
-    exact = op.lowered() == _MOVE.lowered() and all(
+    kept = sources if op.lowered() == _MOVE.lowered() else sources[: bool(op.masks)]
+    exact = bool(kept) and all(
         source.tile is not None and tile.resource.type.dtype.holds(source.tile.resource.type.dtype)
-        for source in sources
+        for source in kept
     )
     holds: list[str] = []
     if target.resource in context.conditions:

@@ -133,8 +133,8 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
             and dims[-1:] == (meaning.over,)
             and dtype.bits in (4, 8, 16, 32)
         )
-        stored = even and kind is NodeKind.OUTPUT and len(dims) > 1 and dtype.bits in (8, 16, 32)
-        if dtype.scale is not None or not (whole or part or stored):
+        coded = even and len(dims) > 1 and dtype.bits in (8, 16, 32)
+        if dtype.scale is not None or not (whole or part or coded):
             raise EmitError(
                 f"{node.name} is {node.type}, which kernels cannot load or store",
                 hint="use elements of 8, 16 or 32 bits, block scales as a stream of their own; "

@@ -43,9 +43,10 @@ class LaneExchange:
 
     @classmethod
     def plan(cls, frame: Frame, verb: str, bits: tuple[int, ...], count: int) -> LaneExchange:
-        """For ``count`` values of a lane at once; ``verb`` combines two."""
+        """For ``count`` values of a lane at once; ``verb`` combines two, and is empty where they
+        are fetched and not combined."""
         others, half = frame.scratch("exchanged", count), None
-        if HALF in bits and SWAPS[HALF] not in frame.target.extra_instructions:
+        if HALF in bits and (not verb or SWAPS[HALF] not in frame.target.extra_instructions):
 
             def make(code: Code, result: Register) -> None:
                 code("v_xor_b32", result, HALF, frame["lane"])
@@ -65,14 +66,18 @@ class LaneExchange:
                     code(SWAPS[bit], other, value)
             else:
                 for value, other in zip(values, others, strict=True):
-                    if bit == HALF:
-                        assert self.half is not None
-                        code("ds_bpermute_b32", other, self.frame[self.half], value)
-                    else:
-                        code("ds_swizzle_b32", other, value, offset=bit << 10 | KEEP_ALL)
+                    self.fetch(code, bit, value, other)
                 code.wait(lgkm=0)
             for value, other in zip(values, others, strict=True):
                 code(self.verb, value, other, value)
+
+    def fetch(self, code: Code, bit: int, value: Register, other: Register) -> None:
+        """Ask for the ``value`` of the lane whose number differs in a bit; a wait brings it."""
+        if bit == HALF:
+            assert self.half is not None
+            code("ds_bpermute_b32", other, self.frame[self.half], value)
+        else:
+            code("ds_swizzle_b32", other, value, offset=bit << 10 | KEEP_ALL)
 
 
 LANE_BIT_VALUES = tuple(1 << bit for bit in range(WAVE_LANES.bit_length() - 1))

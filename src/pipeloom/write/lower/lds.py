@@ -187,15 +187,14 @@ def _operand_layout(
 ) -> TileLayout:
     """Of a tile that matrix operands are read from, in blocks of ``side`` rows at the least."""
     target, panel = program.target, _panel_bytes(program, tile)
-    across = "axis" in numbers
+    across, plain = "axis" in numbers, takes_rows(tile.row_bytes, side)
     if reads := _reads_across(program, target, tile, tiles):
         layout = layout_across(target, panel, reads)
-    elif (across or "run" in numbers) and not takes_rows(tile.row_bytes, side):
+    elif not plain and (across or "run" in numbers or not takes_rows(panel, side)):
         layout = TileLayout(panel, Swizzle(0, 0))
     else:
         blocks = WAVE_LANES // side if "short" in numbers and not across else 0
-        whole = takes_rows(tile.row_bytes, side) or not takes_rows(panel, side)
-        row_bytes = tile.row_bytes if whole else panel
+        row_bytes = tile.row_bytes if plain else panel
         layout = replace(layout_for(target, row_bytes, side), blocks=blocks)
     if layout.row_bytes != tile.row_bytes:
         return replace(layout, panel_rows=tile.rows)

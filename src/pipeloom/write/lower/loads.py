@@ -197,6 +197,8 @@ def plan_lds_dma(context: Context, work: Work) -> Write:
         context.require_multiple(array.dims[-1], _at_a_time(context, array, once))
     elif context.memory.placing.ragged:
         context.require_multiple(array.dims[-1], once)
+    elif _ends_anywhere(context):
+        context.require_multiple(array.dims[-1], _at_a_time(context, array, once))
     lane = np.arange(WAVE_LANES)[None, :]
     filled = np.concatenate([np.arange(*each, WAVE_LANES * width) for each in runs])
     begins = filled.reshape(-1, len(members))
@@ -250,7 +252,7 @@ def plan_load(context: Context, work: Work) -> Write:
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         tables.append(axes_of(shifted(table, targets, sources)))
         whole = single or not array.dims
-        whole |= array.dims[-1:] == (array.over,) and not context.memory.placing.ragged
+        whole |= array.dims[-1:] == (array.over,) and not _ends_anywhere(context)
         if not whole:
             context.require_multiple(array.dims[-1], _at_a_time(context, array, len(run)))
         context.require_pitch(array, array.element if single else WORD)
@@ -337,14 +339,21 @@ def _plan_single_loads(
     return emit
 
 
+def _ends_anywhere(context: Context) -> bool:
+    """Whether arrays may end within a tile of the loop's dimension."""
+    placing = context.memory.placing
+    return placing.ragged or placing.past_ends(context.program.meaning)
+
+
 def _at_a_time(context: Context, array: Array, count: int) -> int:
     """Of what number rows must be multiples, for loads of so many elements.
 
-    Elements past the end of a row may be anything, where no sum gets to them. A load reaches past
-    the last row's end too; a descriptor clips raw buffers word by word (CDNA3 ISA, "Buffer
-    addressing"), and rows that follow others are whole words apart.
+    Elements past the end of a row may be anything, where no sum gets to them; past that of an array
+    of one dimension they are zeros. A load reaches past the last row's end too; a descriptor clips
+    raw buffers word by word (CDNA3 ISA, "Buffer addressing"), and rows that follow others are whole
+    words apart.
     """
-    if not _harmless_past_rows(context, array):
+    if len(array.dims) > 1 and not _harmless_past_rows(context, array):
         return count
     return 1 if array.has_pitch else WORD // min(array.element, WORD) if array.element else count
 

@@ -10,17 +10,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.program import VOCABULARY, Access, OpDef, Reduce, Work
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.lanes import LANE_BIT_VALUES as LANE_BITS
 from pipeloom.write.lower.lanes import LaneExchange, sharing_lanes
 from pipeloom.write.lower.reductions import OF_THREE
 from pipeloom.write.lower.register_tiles import Coordinates
 from pipeloom.write.lower.templates import templates_of
 from pipeloom.write.lower.vector_operands import COMBINE, Operands, OperandSource, move
+
+AT_ONCE = 4
+"""Partners that are asked for before the first is waited for."""
 
 
 def partners(held: Coordinates, axis: int, size: int) -> Coordinates:
@@ -30,6 +35,60 @@ def partners(held: Coordinates, axis: int, size: int) -> Coordinates:
     place = held[:, axis] % size
     found[:, axis] += (place + size // 2) % size - place
     return found
+
+
+def plan_swapped(
+    context: Context,
+    work: Work,
+    target: Access,
+    source: OperandSource,
+    slots: Sequence[int],
+    wanted: Sequence[Coordinates],
+) -> Write | None:
+    """Partners that lie in other lanes, whose numbers differ in one bit; None where lanes have
+    their own.
+
+    Args:
+        context: Of the kernel.
+        work: The step.
+        target: The result.
+        source: What changes places.
+        slots: Of the result.
+        wanted: By slot, the elements that lanes want.
+    """
+    tile, frame = context.tile(target, work), context.frame
+    if source.tile is None or len(slots) % tile.pack:
+        return None
+    lane, corner = np.arange(WAVE_LANES), [p for p, _ in source.box]
+    found = []
+    for at in wanted:
+        there = [(bit, source.tile.slot_of((at + corner)[lane ^ bit])) for bit in (0, *LANE_BITS)]
+        found.append(next(((bit, slot) for bit, slot in there if slot is not None), (0, None)))
+    bits = tuple(sorted({bit for bit, _ in found} - {0}))
+    if not bits or any(slot is None for _, slot in found):
+        return None
+    operands = Operands(context, tile, 1, node=work.node)
+    here = frame.scratch("partners", AT_ONCE)
+    exchange = LaneExchange.plan(frame, "", bits, AT_ONCE)
+    jobs = list(zip(slots, found, strict=True))
+
+    def emit(code: Code) -> None:
+        operands.prepare(code)
+        result = context.registers(target)
+        for begin in range(0, len(jobs), AT_ONCE):
+            some, made = jobs[begin : begin + AT_ONCE], []
+            for number, (_, (bit, there)) in enumerate(some):
+                value, other = frame[here].part(number), frame[exchange.others].part(number)
+                move(code, value, operands.read(code, 0, source, there))
+                if bit:
+                    exchange.fetch(code, bit, value, other)
+                made.append(other if bit else value)
+            code.wait(lgkm=0)
+            for number in range(0, len(some), tile.pack):
+                place = result.part(some[number][0] // tile.pack)
+                operands.finish(code, place, made[number : number + tile.pack], exact=True)
+
+    return emit
 
 
 def plan_block_max(

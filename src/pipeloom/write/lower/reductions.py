@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import ceil
 
 import numpy as np
 
@@ -44,6 +45,15 @@ def terms_of(
     reduced: dict[str, int],
 ) -> Terms:
     """Where the terms of a result lie: in the lane itself, or shared among lanes that hold it."""
+    covers = 1 if source.tile is None else source.tile.resource.type.dtype.covers
+    if covers > 1 and op.reduce is Reduce.ADD:
+        raise EmitError(
+            f"{work.label} sums elements that share a code",
+            hint="take their largest, x.max(...), which is the code",
+            field=work.label,
+        )
+    last = source.dims[-1:] * (covers > 1)
+    reduced = {d: ceil(n / covers) if d in last else n for d, n in reduced.items()}
     points = list(product(*(range(size) for size in reduced.values())))
     if source.left is not None:
         raise EmitError(
@@ -65,7 +75,7 @@ def terms_of(
             mine.append(slot)
             flat = np.zeros(len(here), np.int64)
             for axis, size in zip(gone, extents, strict=True):
-                flat = flat * size + here[:, axis]
+                flat = flat * size + here[:, axis] // (covers if source.dims[axis] in last else 1)
             counted[np.arange(len(here)), flat] += 1
     lane = np.arange(len(relative))
     bits = sharing_lanes(relative)

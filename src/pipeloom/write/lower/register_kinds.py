@@ -57,8 +57,9 @@ def loaded_singly(program: Program) -> set[str]:
             continue
         if bits < 32 and name in (from_memory if layout.kind == "accumulator" else at_end):
             found.add(name)
-        if layout.kind == "lanes" and name in from_memory and layout["vector"] * bits < 8 * WORD:
-            found.add(name)
+        if layout.kind == "lanes" and name in from_memory:
+            together = 1 if "spread" in dict(layout.numbers) else layout["vector"]
+            found |= {name} if together * bits < 8 * WORD else set()
         if bits < 32 and goes_across(layout):
             whole = comes_transposed(layout, bits, program.target)
             found |= {name} & (from_memory if whole else from_memory | from_lds)

@@ -130,8 +130,8 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     """
     layout = resource.layout
     kind = "uniform" if layout is None else layout.kind
-    group = 0 if layout is None else dict(layout.numbers).get("group", 0)
-    apart = kind == "scales" and (layout is None or "rows" not in dict(layout.numbers))
+    numbers = {} if layout is None else dict(layout.numbers)
+    group, apart = numbers.get("group", 0), kind == "scales" and "rows" not in numbers
     whole = single or resource.type.dtype.is_bool or apart or group > 0
     bits = WORD_BITS if whole else resource.type.dtype.bits
     shared = resource.type.dtype.covers > 1 and kind != "scales" and not group
@@ -175,6 +175,8 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
         table = _scales(resource)
     else:
         table, run_bytes = _operand(resource)
+    if group and (kind in ("lanes", "grid") or "flip" in numbers):
+        table = _once_each(table, table[..., -1:] // group * group)
     return RegisterTile(resource, table.astype(np.int64), bits, run_bytes)
 
 
@@ -309,7 +311,7 @@ def _accumulator(resource: Resource) -> Coordinates:
         ]
         return np.concatenate(table)[: shape[-1] * len(held) // side]
     flip, group = _number(resource, "flip", 0), _number(resource, "group", 0)
-    if group:  # each number once, in all lanes of its row
+    if group and not flip:  # each number once, in all lanes of its row
         table = [
             np.stack([*(z[:1] for z in nothing), side * i + rows[:1], 0 * rows[:1] + j], axis=-1)
             for i in range(shape[-2] // side)
@@ -403,8 +405,14 @@ def _codes(resource: Resource, along: Coordinates) -> Coordinates:
     group = _number(resource, "group", 0)
     if not group:
         return along
-    first = along // group * group
-    return np.stack(list({held.tobytes(): held for held in first}.values()))
+    return _once_each(along // group * group)
+
+
+def _once_each(table: Coordinates, columns: Coordinates | None = None) -> Coordinates:
+    """Slots without those that all lanes have already, with other columns if some are given."""
+    if columns is not None:
+        table = np.concatenate([table[..., :-1], columns], axis=-1)
+    return np.stack(list({held.tobytes(): held for held in table}.values()))
 
 
 def _scales(resource: Resource) -> Coordinates:

@@ -1,0 +1,124 @@
+"""Blocks of columns by rows: quantised with a scale each, dequantised, rotated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pipeloom as pl
+from tests.declarations.cases import Array, Arrays, Sizes, listed, right
+
+
+def rows(name: str, dtype: pl.DType = pl.BF16, n: int = 256) -> tuple[pl.Loop, pl.Tensor]:
+    """Four rows at a time, of each workgroup."""
+    loop = pl.Loop(name, over="r")
+    return loop, loop.stream("X", dtype, b=1, r=4, n=n)
+
+
+def largest(x: Array, size: int) -> Any:
+    """Of each block, for each of its elements."""
+    blocks = np.abs(x.reshape(*x.shape[:-1], -1, size)).max(-1)
+    return np.repeat(blocks, size, axis=-1)
+
+
+def to_int8(X: Array) -> Any:
+    scale = largest(X, 32) / 127
+    return {"scale": scale, "q": np.round(X / scale)}
+
+
+@right(to_int8, {"b": 2, "r": 5, "n": 192}, chip="gfx942", near=2.0**-7, steps=1)
+def rows_quantised_to_int8_by_groups() -> pl.Loop:
+    loop, x = rows("int8")
+    scale = pl.block_amax(x, "n", 32) / 127
+    loop.store("scale", scale)
+    loop.store("q", pl.round(x / scale).to(pl.I8))
+    return loop
+
+
+def to_fp8(X: Array) -> Any:
+    scale = np.maximum(largest(X, 128) / 448, 1e-12)
+    return {"scale": scale, "q": X / scale}
+
+
+@right(to_fp8, {"b": 2, "r": 5, "n": 256}, near=2.0**-4, waves=2)
+def rows_quantised_to_fp8_by_groups_of_128() -> pl.Loop:
+    loop, x = rows("fp8", pl.FP16)
+    scale = pl.maximum(pl.block_amax(x, "n", 128) / 448, 1e-12)
+    loop.store("scale", scale)
+    loop.store("q", (x / scale).to(pl.FP8))
+    return loop
+
+
+def powers(X: Array) -> Any:
+    scale = 2.0 ** np.floor(np.log2(largest(X, 32) / 256))
+    return {"scale": scale, "q": X / scale}
+
+
+@right(powers, {"b": 2, "r": 5, "n": 64}, near=2.0**-3)
+def rows_quantised_to_mxfp8() -> pl.Loop:
+    loop, x = rows("mx", pl.F32, n=128)
+    scale = pl.power_below(pl.block_amax(x, "n", 32) * 2**-8)
+    loop.store("scale", scale.to("e8m0"))
+    loop.store("q", (x / scale).to(pl.FP8))
+    return loop
+
+
+def by_groups(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    scales = rng.random((sizes["r"], sizes["n"] // 32))
+    return {"S": np.repeat(scales, 32, axis=-1)}
+
+
+@right(lambda Q, S: Q * S, {"r": 5, "n": 96}, arrays=by_groups)
+def rows_dequantised_by_groups() -> pl.Loop:
+    loop = pl.Loop("dequantised", over="r")
+    q = loop.stream("Q", pl.I8, r=4, n=128)
+    loop.store("out", (q * loop.stream("S", pl.F32.per(32), r=4, n=128)).to(pl.BF16))
+    return loop
+
+
+def angles(loop: pl.Loop, d: int) -> tuple[pl.Tensor, pl.Tensor]:
+    return loop.stream("cos", pl.F32, t=2, d=d), loop.stream("sin", pl.F32, t=2, d=d)
+
+
+def halves(x: Array, cos: Array, sin: Array) -> Any:
+    half = x.shape[-1] // 2
+    return x * cos + np.concatenate([-x[..., half:], x[..., :half]], -1) * sin
+
+
+@right(halves, {"b": 3, "t": 9, "d": 64})
+def rotary_of_halves() -> pl.Loop:
+    loop = pl.Loop("rotary", over="t")
+    x = loop.stream("x", pl.BF16, b=1, t=2, d=64)
+    cos, sin = angles(loop, 64)
+    sign = pl.where(loop.index("d") < 32, -1.0, 1.0)
+    loop.store("out", (x * cos + pl.swapped(x, "d", 64) * sign * sin).to(pl.BF16))
+    return loop
+
+
+def pairs(x: Array, cos: Array, sin: Array) -> Any:
+    other = x.reshape(*x.shape[:-1], -1, 2)[..., ::-1].reshape(x.shape)
+    return x * cos + other * np.where(np.arange(x.shape[-1]) % 2, 1, -1) * sin
+
+
+@right(pairs, {"b": 3, "t": 9, "d": 128}, chip="gfx942")
+def rotary_of_neighbours() -> pl.Loop:
+    loop = pl.Loop("rotary", over="t")
+    x = loop.stream("x", pl.FP16, b=1, t=2, d=128)
+    cos, sin = angles(loop, 128)
+    sign = pl.where(loop.index("d") % 2 == 0, -1.0, 1.0)
+    loop.store("out", (x * cos + pl.swapped(x, "d", 2) * sign * sin).to(pl.FP16))
+    return loop
+
+
+@right(halves, {"b": 3, "t": 9, "d": 128}, chip="gfx942")
+def rotary_of_halves_in_two_halves_of_a_wave() -> pl.Loop:
+    loop = pl.Loop("rotary", over="b")
+    x = loop.stream("x", pl.F32, b=1, t=2, d=128)
+    cos, sin = (loop.resident(name, pl.F32, t=2, d=128) for name in ("cos", "sin"))
+    sign = pl.where(loop.index("d") < 64, -1.0, 1.0)
+    loop.store("out", x * cos + pl.swapped(x, "d", 128) * sign * sin)
+    return loop
+
+
+CASES = listed(globals())
