@@ -46,6 +46,7 @@ from pipeloom.order.patterns import (
     solved,
     structures,
     timed,
+    turning,
     unit_times,
     variations,
     woven,
@@ -66,8 +67,8 @@ EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
 """Loops that take the same time, more so where memory sets it, and how many of them at most: the
 shortest kernel of a usual number of iterations decides."""
 NEARLY, MOST_WRITTEN = 1.03, 3
-"""Loops so near to the best whose written instructions are simulated, where programs do not say how
-fast those are, and how many at most."""
+"""Near to the best, or to the bound; of loops whose programs do not say how fast their instructions
+are, so many at most are simulated as written."""
 PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
@@ -120,7 +121,7 @@ def derive(
         check_int("derive", "orders", orders, 1)
     loop = whole_instructions(loop, target)
     check_room(loop, target, waves)
-    lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
+    lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves, turning=True)
     if not refinable(lowered):
         return None
     kept = Store.usual() if store is None else store
@@ -309,11 +310,13 @@ class _Search:
             yield pattern
             if self.best <= CLOSED * self.bound and len(self.equal) == self.most:
                 break
-        enough = CLOSED
-        for pattern in solved(self.lowered) if VARIED else ():
+        for pattern in turning(self.lowered):
+            if self.best > NEARLY * self.bound:
+                yield pattern
+        exact = solved(self.lowered) if VARIED else ()
+        for pattern, enough in zip(exact, (CLOSED, CLOSE), strict=False):
             if self.best > enough * self.bound:
                 yield pattern
-            enough = CLOSE
         while not self.done:
             before = self.best
             for pattern in self.found[:VARIED]:
@@ -333,9 +336,8 @@ class _Search:
             self.tried[pattern] = self._cycles(pattern)
         self._keep(pattern)
         if self.best < before and self.progress is not None:
-            seconds = time.monotonic() - self.started
-            count = len(self.tried)
-            self.progress(Progress(count, seconds, self.best, self.bound, self.unit, pattern))
+            tried, seconds = len(self.tried), time.monotonic() - self.started
+            self.progress(Progress(tried, seconds, self.best, self.bound, self.unit, pattern))
 
     def _cycles(self, pattern: Pattern) -> float | None:
         """Patterns with the same times make the same program, which is simulated once."""
@@ -402,8 +404,7 @@ class _Search:
         cycles = self.tried[pattern] or self.best
         if pattern in self.known or decided_written(programs[pattern]):
             cycles = loop_cycles(programs[pattern], self.lowered.ops)
-        count = len(self.tried)
-        return _proved(self.lowered, programs[pattern], pattern, cycles, count, ended)
+        return _proved(self.lowered, programs[pattern], pattern, cycles, len(self.tried), ended)
 
 
 def _tried(entry: dict[str, Any], bound: int) -> dict[Pattern, float | None]:

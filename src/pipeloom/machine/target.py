@@ -81,16 +81,6 @@ class LdsPhases:
     source: str
     """Where it comes from."""
 
-    def __post_init__(self) -> None:
-        check_int("LdsPhases", "bytes_per_lane", self.bytes_per_lane, 1)
-        served = sorted(lane for phase in self.lanes for lane in phase)
-        if served != [*range(WAVE_LANES)] or not all(self.lanes):
-            raise ConfigError(
-                f"LdsPhases of {self.bytes_per_lane} bytes do not serve each lane of a wave once",
-                hint=f"let phases have lanes 0 to {WAVE_LANES - 1} among them",
-                field="lanes",
-            )
-
     def cycles(self, addresses: Sequence[int], banks: int) -> int:
         """What an access takes whose lanes want these addresses.
 

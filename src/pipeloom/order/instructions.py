@@ -35,6 +35,7 @@ from pipeloom.order.grains import (
 from pipeloom.order.load_boxes import LoadBox, even_rows, load_boxes
 from pipeloom.order.roles import Loading, WaveGroup
 from pipeloom.order.spread import registers
+from pipeloom.order.staging import turns
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Issue, Unit
@@ -53,7 +54,7 @@ def unfit(lowered: Lowered) -> str:
         return "groups of waves have jobs of their own"
     if all(task.unit is not Unit.MATRIX for task in tasks):
         return "its loop has no matrix product"
-    if all(task.unit is not Unit.LOAD_LDS for task in tasks):
+    if all(task.unit not in (Unit.LOAD_LDS, Unit.LDS_WRITE) for task in tasks):
         return "nothing of its loop is staged in LDS"
     strange = [task.label for task in tasks if _kind(lowered, task) is None]
     if strange:
@@ -89,6 +90,8 @@ def _split(group: WaveGroup, count: int) -> tuple[WaveGroup, ...]:
 def _kind(lowered: Lowered, task: Task) -> Unit | None:
     """The unit of a task that can be cut; VECTOR for every vector op."""
     unit = task.unit
+    if turns(lowered, task):
+        return unit
     if unit in (Unit.LDS_READ, Unit.LOAD):
         beside = unit is Unit.LDS_READ and _fills(lowered, task, is_beside_result)
         return unit if beside or _fills(lowered, task, is_operand) else None
@@ -113,7 +116,7 @@ class _Cutter:
         products = [t for t in tasks if t.unit is Unit.MATRIX]
         second = {t.reads[1].place for t in products}
         for task in tasks:
-            if task.unit in (Unit.LDS_READ, Unit.LOAD):
+            if task.unit in (Unit.LDS_READ, Unit.LOAD) and not turns(lowered, task):
                 place = lowered.place(task.writes[0].place)
                 assert place is not None
                 self._grains[place.name] = grain_of(place, place.name in second)
@@ -164,7 +167,9 @@ class _Cutter:
             return
         for group in self.groups:
             mine = self._of_group(task, group)
-            if unit in (Unit.LDS_READ, Unit.LOAD):
+            if turns(self._lowered, mine):
+                yield mine
+            elif unit in (Unit.LDS_READ, Unit.LOAD):
                 yield from self._read(mine)
             elif unit is Unit.MATRIX:
                 yield from self._product(mine)

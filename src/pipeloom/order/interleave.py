@@ -16,24 +16,21 @@ work between products is a result. Groups of waves do the same, with ``stagger``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import product
 from math import ceil
 
 from pipeloom.errors import OrderError
-from pipeloom.order.dependences import Dependence, dependences, reached, touches_meet
-from pipeloom.order.gaps import Cells, Gaps, WideWork, cut_to_cells, evenly, least_cut
-from pipeloom.order.grains import is_slow, is_vector, made_operands, operand_sources
+from pipeloom.order.dependences import Dependence, dependences, reached
+from pipeloom.order.gaps import Gaps, WideWork, evenly, least_cut
+from pipeloom.order.grains import is_slow, is_vector
+from pipeloom.order.held_registers import HeldRegisters
 from pipeloom.order.pattern import Pattern
-from pipeloom.order.problem_builder import ProblemBuilder
 from pipeloom.order.slots import Slots
-from pipeloom.order.tasks import Lowered, Place, Task
-from pipeloom.order.unit_times import MEMORY
-from pipeloom.order.weave import AHEAD, TICKS, Weaver, Woven
+from pipeloom.order.tasks import Lowered
+from pipeloom.order.weave import TICKS, Woven
 from pipeloom.program.costs import loop_end_cycles
-from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
 MOST_LAG = 3
@@ -44,28 +41,17 @@ PASSES = 24
 
 def interleave(lowered: Lowered, pattern: Pattern) -> Woven:
     """Start times for the instructions of a loop with vector ops; raises ``OrderError``."""
-    return _Interleaver(lowered, pattern).weave()
+    return Interleaver(lowered, pattern).weave()
 
 
-class _Interleaver(Weaver):
+class Interleaver(HeldRegisters):
+    """One loop being ordered: each wave has products and vector ops among each other."""
+
     def __init__(self, lowered: Lowered, pattern: Pattern) -> None:
-        super().__init__(lowered, pattern, {})
-        names = [g.name for g in lowered.groups]
-        self.members = [
-            [
-                i
-                for i, task in enumerate(self.tasks)
-                if task.group == name and task.unit is not Unit.LOAD_LDS
-            ]
-            for name in names
-        ]
-        """Groups do the same work, but for loads: a small tile is loaded by one of them alone."""
-        self.mine = [self.tasks[i] for i in self.members[0]]
-        self.products = [self._by_node(found) for found in self.products]
-        self.count = len(self.products[0])
-        self.pitch = self.ii / self.count
+        super().__init__(lowered, pattern)
         self.leader = self._regions()
-        self.links, self.depends = lowered.once("links", self._links)
+        known = "links", pattern.cluster
+        self.links, self.depends = lowered.once(known, self._links)
         self.gap: dict[int, int] = {}
         """Behind which product a task stands, by its number within the first group."""
         self._spans: dict[int, int] = {}
@@ -97,94 +83,24 @@ class _Interleaver(Weaver):
                 found.append(first.setdefault((task.when, task.reads[-1].place), n))
         return found
 
-    def _by_node(self, products: list[int]) -> list[int]:
-        nodes = list(dict.fromkeys(task.node for task in self.mine))
-        return sorted(products, key=lambda i: nodes.index(self.tasks[i].node))
-
-    def _copies(self, place: Place) -> int:
-        """Of a rotating register tile: results of products rotate, what is made of them waits; of
-        what memory brings, as many as its latency takes."""
-        if place.name in self._loaded:
-            return 2 + self.pattern.early + ceil(self._loaded[place.name] / self.ii)
-        if place.name in self._made:
-            return 1 + self.pattern.early
-        if self._made and place.name in self._held:
-            return ceil(self._held[place.name] / self.count)
-        return 2 if place.carried or place.name in self._results else 1
-
-    @cached_property
-    def _made(self) -> set[str]:
-        return made_operands(self.lowered)
-
-    @cached_property
-    def _operand_sources(self) -> set[str]:
-        return operand_sources(self.mine, self._made)
-
-    @cached_property
-    def _held(self) -> dict[str, int]:
-        """Of what is read from LDS, for how many gaps: until its last product; until the vector op
-        that takes it, which may be most of an iteration later."""
-        uses: dict[str, list[int]] = {}
-        for slot, i in enumerate(self.products[0]):
-            for touch in self.tasks[i].reads:
-                uses.setdefault(touch.place, []).append(slot)
-        found = {}
-        for task in self.mine:
-            if task.unit is Unit.LDS_READ:
-                place = task.writes[0].place
-                used = uses.get(place, [0, self.count * 3 // 4])
-                found[place] = self._ahead(task) + max(used) - min(used) + 1
-        return found
-
-    @cached_property
-    def _loaded(self) -> dict[str, int]:
-        """Cycles from a load of memory to registers to its data, by the place that it fills."""
-        loads = [self.machine.busy(self.tasks[i])[MEMORY] for i in self.of(Unit.LOAD_LDS)]
-        ahead = AHEAD * ceil(max(loads, default=0))
-        return {
-            t.writes[0].place: self.machine.load_latency(t) + ahead
-            for t in self.mine
-            if t.unit is Unit.LOAD
-        }
-
-    @cached_property
-    def _results(self) -> set[str]:
-        """The places of products' results."""
-        return {x.place for t in self.mine if self.machine.matrix(t) for x in t.left}
-
-    def _reuse(self) -> list[Dependence]:
-        """Readers of a copy before what fills it again."""
-        found: dict[Dependence, None] = {}
-        for place in self.lowered.places:
-            if place.space is Space.LDS or not place.rotates:
-                continue
-            copies = self._copies(place)
-            reads = [
-                (n, x) for n, t in enumerate(self.mine) for x in t.found if x.place == place.name
-            ]
-            fills = [
-                (n, x) for n, t in enumerate(self.mine) for x in t.writes if x.place == place.name
-            ]
-            for n, read in reads:
-                for other, fill in fills:
-                    if touches_meet(place, read, fill) and fill.value == place.members[0]:
-                        found[Dependence(n, other, copies - read.distance, waits=False)] = None
-        return list(found)
-
     # --- products and reads -----------------------------------------------------------------------
 
     def _place_products(self, lags: Sequence[int]) -> None:
         place = {i: n for n, i in enumerate(self.members[0])}
         nodes = list(dict.fromkeys(self.tasks[i].node for i in self.products[0]))
-        for slot, i in enumerate(self.products[0]):
+        for slot, i in zip(self.begins, self.products[0], strict=True):
             lag = sum(lags[: nodes.index(self.tasks[i].node)])
             self.gap[place[i]] = slot + lag * self.count
 
     def _place_reads(self, gaps: Gaps) -> None:
         for n, task in enumerate(self.mine):
             if task.unit in (Unit.LDS_READ, Unit.LOAD):
-                self.gap[n] = self._wanted(n) - self._ahead(task)
+                self.gap[n] = self._read_gap(n, gaps)
                 gaps.add(self.gap[n], self.machine.issued(task))
+
+    def _read_gap(self, n: int, gaps: Gaps) -> int:
+        """Where a read stands."""
+        return self._wanted(n) - self._ahead(self.mine[n])
 
     def _wanted(self, n: int) -> int:
         """The gap in which something takes what a read brings: its first product; or, if vector
@@ -216,11 +132,6 @@ class _Interleaver(Weaver):
 
     def _is_product(self, n: int) -> bool:
         return self.machine.matrix(self.mine[n]) > 0
-
-    def _ahead(self, task: Task) -> int:
-        """By how many gaps a read comes before what takes its data."""
-        latency = self._loaded.get(task.writes[0].place, self.latency)
-        return ceil((latency + self.pattern.lead) / self.pitch)
 
     def _keep_free(self, gaps: Gaps) -> None:
         """Room for the end of the loop; little where waves meet: who comes last computes alone."""
@@ -265,7 +176,7 @@ class _Interleaver(Weaver):
             (cost, port, span), low = self._cost(n), self._earliest(n)
             able = range(low, min(limit[n], low + self.count - 1) + 1)
             room = [g for g in able if gaps.has_room(g, cost, span, self.pattern.room)]
-            if not room and self._made and able:  # no later product would have more
+            if not room and able and self._fits_anywhere(n):
                 room = [min(able, key=lambda g: gaps.weight(g, cost, span))]
             if not room:
                 raise OrderError(
@@ -283,6 +194,10 @@ class _Interleaver(Weaver):
                 raise OrderError(
                     f"{self.mine[n].label} has no place in its iteration", hint="a later product"
                 )
+
+    def _fits_anywhere(self, n: int) -> bool:
+        """Whether no later product would have more room for it."""
+        return bool(self._made)
 
     def _part(self, order: Sequence[int], gaps: Gaps) -> None:
         """What makes operands as far apart as can be, where nothing else has to give way."""
@@ -364,6 +279,8 @@ class _Interleaver(Weaver):
         nodes = len({self.tasks[i].node for i in self.products[0]})
         problem: OrderError | None = None
         for lags in sorted(product(range(MOST_LAG + 1), repeat=nodes - 1), key=sum):
+            if sum(lags) < self.pattern.lag:
+                continue
             try:
                 return self._woven(lags)
             except OrderError as error:
@@ -385,19 +302,22 @@ class _Interleaver(Weaver):
             for n, i in enumerate(members):
                 if n in own:
                     self.at[i] = own[n] + group * self._share
-        first = min(own[n] for n, t in enumerate(self.mine) if t.unit is Unit.LDS_READ)
-        step = self.ii / self.pattern.barriers
-        barriers = [first - 1 + n * step for n in range(self.pattern.barriers)]
-        self.slots = [self._free_slots(ends, n) for n in range(len(self.members))]
+        barriers = self._barrier_times(own)
+        self._free_slots(ends)
         late = self._load(barriers)
         return self._timed(barriers, self._loop_start(barriers), late)
+
+    def _barrier_times(self, own: Mapping[int, float]) -> list[float]:
+        first = min(own[n] for n, t in enumerate(self.mine) if t.unit is Unit.LDS_READ)
+        step = self.ii / self.pattern.barriers
+        return [first - 1 + n * step for n in range(self.pattern.barriers)]
 
     def _times(self) -> tuple[dict[int, float], list[float]]:
         """Cycles for gaps: a product, the reads, then vector ops as they depend on each other."""
         self.gap |= {n: self.gap[first] for n, first in enumerate(self.leader) if first in self.gap}
         leaders = {n: at for at, n in enumerate(self._in_order())}
         place = {n: leaders.get(first, 0) for n, first in enumerate(self.leader)}
-        ends = [float(self.machine.operands + self.machine.target.wait_cycles.value)] * self.count
+        ends = self._begun()
         own: dict[int, float] = {}
 
         def key(n: int) -> tuple[bool, bool, int, int]:
@@ -418,30 +338,24 @@ class _Interleaver(Weaver):
                 ends[gap % self.count] += self.machine.issued(task)
         return own, ends
 
-    def _free_slots(self, ends: Sequence[float], group: int) -> Slots:
+    def _begun(self) -> list[float]:
+        """When a wave is through with the product of each gap."""
+        return [float(self.machine.operands + self.machine.target.wait_cycles.value)] * self.count
+
+    def _free_slots(self, ends: Sequence[float]) -> None:
+        """Where there is room for loads."""
+        self.writing = self.slots = [
+            self._slots_in(range(self.count), ends, n * self._share)
+            for n in range(len(self.members))
+        ]
+
+    def _slots_in(self, gaps: Sequence[int], ends: Sequence[float], shift: float) -> Slots:
         times: list[float] = []
-        for gap, end in enumerate(ends):
-            if end + 2 * self.machine.issue <= self.pitch:
-                shifted = gap * self.pitch + end + group * self._share
-                times += [shifted, shifted + self.machine.issue]
+        for gap in gaps:
+            if ends[gap] + 2 * self.machine.issue <= self.pitch:
+                begin = gap * self.pitch + ends[gap] + shift
+                times += [begin, begin + self.machine.issue]
         return Slots(times, self.ii, self.machine.issue)
 
     def _loop_start(self, barriers: Sequence[float]) -> float:
         return self.start * self.pitch - 0.5
-
-    def _rotate_registers(self, build: ProblemBuilder, starts: Sequence[int]) -> None:
-        """An edge for every dependence, a channel for every cell."""
-        for members in self.members:
-            for link in self.links:
-                build.connect([members[link.first]], [members[link.second]], 1, link.distance)
-        for place in self.lowered.places:
-            if place.rotates and place.space is not Space.LDS:
-                most = self._copies(place)
-                for number, (fills, held) in enumerate(self._cells(place)):
-                    build.hold(place, f"{place.name} {number}", fills, held, most)
-
-    def _cells(self, place: Place) -> Cells:
-        """Of each part of a register tile that is touched as a whole, who fills and reads it."""
-        return self.lowered.once(
-            ("cells", place.name), lambda: cut_to_cells(self.tasks, self.members, place)
-        )

@@ -44,11 +44,14 @@ class NodeIssues:
     shares: Shares
     products: Mapping[str, Product]
     layouts: Layouts
+    turned: frozenset[str] = frozenset()
+    """Of loaded tiles, those that lie in LDS with K in a row."""
 
     def _joined(self, node: str, operand: str, product: Product) -> int:
         """Registers of an operand that are joined of single elements for a matrix instruction."""
         layout, dtype = self.layouts.operands[node, operand], self.meaning[operand].type.dtype
-        if not goes_across(layout) or comes_transposed(layout, dtype.bits, self.target):
+        rows = not goes_across(layout) or operand in self.turned
+        if rows or comes_transposed(layout, dtype.bits, self.target):
             return 0
         words = product.op.m * product.op.k * dtype.bits // (WORD_BITS * WAVE_LANES)
         return words * (WORD_BITS // dtype.bits - 1)

@@ -32,8 +32,15 @@ from pipeloom.order.spread import (
     registers,
     two_blocks_at_once,
 )
+from pipeloom.order.staging import (
+    fetch_sizes,
+    load_width,
+    patches,
+    require_stageable,
+    turned,
+    turning_tasks,
+)
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
-from pipeloom.program.across_rows import comes_transposed, goes_across
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout, Space
@@ -50,9 +57,15 @@ def lower(
     waves: int | Mapping[str, int],
     groups: Sequence[Role] | None = None,
     quadrants: int | None = None,
+    *,
+    turning: bool = False,
 ) -> Lowered:
-    """One iteration of ``meaning`` as tasks of the given waves, and what stands around the loop."""
+    """One iteration of ``meaning`` as tasks of the given waves, and what stands around the loop.
+
+    ``turning``: what is multiplied across its rows may pass registers on its way to LDS.
+    """
     found, shares = divided(meaning, target, waves, quadrants)
+    layouts = choose_layouts(meaning, shares, found, short_runs(meaning, found, staged, target))
     lowering = _Lowering(
         meaning=meaning,
         target=target,
@@ -61,8 +74,9 @@ def lower(
         groups=wave_groups(shares.waves, groups),
         shares=shares,
         products=found,
-        layouts=choose_layouts(meaning, shares, found, short_runs(meaning, found, staged, target)),
+        layouts=layouts,
         homes=find_homes(meaning, ops),
+        turning=turned(meaning, staged, found, layouts, shares, target) if turning else frozenset(),
     )
     lowering.keep_parts()
     lowering.run()
@@ -88,6 +102,7 @@ class _Lowering:
     products: Mapping[str, Product]
     layouts: Layouts
     homes: Mapping[str, Home]
+    turning: frozenset[str]
     places: dict[str, Place] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     tiles: dict[tuple[str, Layout | None, Piece], str] = field(default_factory=dict)
@@ -106,7 +121,7 @@ class _Lowering:
     def run(self) -> None:
         """Loads first, then what reads LDS, then ops and stores in order of declaration."""
         for name in self.staged:
-            self._require_stageable(self.meaning[name])
+            require_stageable(self.meaning, self.meaning[name])
         if not self.loading.computes and not self.staged:
             raise ConfigError(
                 f"{self.meaning.name} has a group of waves that only load, but stages nothing",
@@ -128,22 +143,6 @@ class _Lowering:
 
     # --- inputs -----------------------------------------------------------------------------------
 
-    def _require_stageable(self, node: Node) -> None:
-        if node.align < REGISTER_BYTES:
-            raise ConfigError(
-                f"{self.meaning.name}: {node.name!r} is staged, and aligned to {node.align} bytes",
-                hint=f"loads to LDS need {REGISTER_BYTES}: pad its rows, or leave .staged() off "
-                f"{node.name!r} and multiply what is computed of it",
-                field=node.name,
-            )
-        if not is_loaded(node):
-            raise ConfigError(
-                f"{self.meaning.name}: {node.name!r} is computed, and only what is loaded can be "
-                "staged through LDS",
-                hint=f"leave .staged() off {node.name!r}",
-                field=node.name,
-            )
-
     def _stage(self, node: Node) -> None:
         """Pieces of a tile to LDS, each a place of its own so that each is freed by itself."""
         dims, dtype = node.type.dims, node.type.dtype
@@ -152,8 +151,9 @@ class _Lowering:
             box = self.shares.whole(dims, piece)
             shape = tuple(stop - start for start, stop in box)
             size = element_bytes(dtype, prod(shape))
-            width = self._load_width(node, size)
-            entries = -(-size // (len(self.loading.waves) * self.target.wave_lanes.value * width))
+            lanes = len(self.loading.waves) * self.target.wave_lanes.value
+            width = load_width(size, lanes, self.target.lds_load_bytes(node.align))
+            entries = -(-size // (lanes * width))
             place = self._new_place(
                 f"lds {node.name}{piece_name(piece)}",
                 Space.LDS,
@@ -162,6 +162,9 @@ class _Lowering:
                 rotates=loop,
             )
             self.tiles[node.name, None, piece] = place.name
+            if node.name in self.turning:
+                self._turn(node, piece, place)
+                continue
             self._add(
                 label=f"load {node.name}{piece_name(piece)}",
                 node=node.name,
@@ -177,14 +180,14 @@ class _Lowering:
                 issues=(Issue(Unit.LOAD_LDS, entries, bytes=width),),
             )
 
-    def _load_width(self, node: Node, size: int) -> int:
-        """Bytes per lane of a load to LDS: the widest, but for small pieces that do not fill it."""
-        widest = self.target.lds_load_bytes(node.align)
-        narrow = len(self.loading.waves) * self.target.wave_lanes.value * REGISTER_BYTES
-        if size < narrow:
-            return REGISTER_BYTES
-        uneven = size % (narrow * widest // REGISTER_BYTES)
-        return REGISTER_BYTES if uneven and size % narrow == 0 else widest
+    def _turn(self, node: Node, piece: Piece, into: Place) -> None:
+        """Each wave's rows to registers, and from there to LDS."""
+        name = f"{node.name}{piece_name(piece)}"
+        (layout, shape), members = patches(into.type.shape, len(self.loading.waves)), (node.name,)
+        type_ = TileType(node.type.dims, shape, node.type.dtype)
+        held = self._register(f"{name} turning", node.name, type_, members, layout, rotates=True)
+        whole = self.shares.whole(node.type.dims, piece)
+        self.tasks += turning_tasks(name, node, piece, whole, held, into, self.loading, self.target)
 
     def _wanted_layouts(self, node: Node) -> Iterator[Layout]:
         """Every layout that some user wants the value in, once each."""
@@ -202,12 +205,8 @@ class _Lowering:
         """A wave's part to registers: from LDS if it is staged, else from memory."""
         dims, dtype = node.type.dims, node.type.dtype
         shape, loop = self.shares.shape(dims), node.kind is NodeKind.STREAM
-        count, width = memory_accesses(layout, shape, dtype)
-        across, permuted = self._across(node, layout), "permuted" in dict(layout.numbers)
-        if goes_across(layout) and (not permuted or across <= REGISTER_BYTES):
-            count, width = count * width // across, across
-        if node.align < REGISTER_BYTES and dtype.bits < 8 * REGISTER_BYTES:
-            count, width = per_lane(layout, shape), max(dtype.bits // 8, 1)
+        staged, turned_ = node.name in self.staged, node.name in self.turning
+        count, width = fetch_sizes(node, layout, shape, self.target, staged, turned_)
         singly = width * 8 == dtype.bits < 8 * REGISTER_BYTES
         for piece in self.shares.pieces(dims):
             name = f"{node.name}{piece_name(piece)}"
@@ -218,7 +217,6 @@ class _Lowering:
             if singly:  # each element has a register of its own
                 self.places[place.name] = replace(place, registers=per_lane(layout, shape))
             self.tiles[node.name, layout, piece] = place.name
-            staged = node.name in self.staged
             if staged:
                 whole = self.shares.whole(dims, piece)
                 inside = tuple(_relative(box, whole) for box in boxes)
@@ -239,12 +237,6 @@ class _Lowering:
                 entries=count,
                 issues=(Issue(Unit.LDS_READ if staged else Unit.LOAD, count, bytes=width),),
             )
-
-    def _across(self, node: Node, layout: Layout) -> int:
-        """Bytes of a lane that one read or load brings across rows: transposed, or one element."""
-        bits, staged = node.type.dtype.bits, node.name in self.staged
-        whole = staged and comes_transposed(layout, bits, self.target)
-        return 2 * REGISTER_BYTES if whole else bits // 8
 
     # --- ops --------------------------------------------------------------------------------------
 
@@ -286,7 +278,13 @@ class _Lowering:
     def _issues_of(self) -> NodeIssues:
         # Asked for when the layouts are what they will be: ``keep_parts`` has changed them.
         return NodeIssues(
-            self.meaning, self.ops, self.target, self.shares, self.products, self.layouts
+            self.meaning,
+            self.ops,
+            self.target,
+            self.shares,
+            self.products,
+            self.layouts,
+            self.turning,
         )
 
     @cached_property

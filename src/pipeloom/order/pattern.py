@@ -21,9 +21,12 @@ class Pattern:
     is by how much more reads come early, both in cycles; ``pace`` stretches the time between loads,
     in percent. ``deep`` LDS tiles rotate through one copy more than they need. ``room`` is for how
     many cycles of other instructions there is between two products, where vectors are computed,
-    ``quiet`` how many are kept free of them ahead of a barrier, product by product.
+    ``quiet`` how many are kept free of them ahead of a barrier, product by product; where groups
+    take turns, behind each product.
     ``early`` is by how many iterations more operands that vector ops make may be ahead of their
     products: each costs their registers once more.
+    ``lag`` is by how many iterations the last product follows the first at the least, where vectors
+    are computed between them: the more, the less one waits for another, and the more registers.
     ``beside`` is how many workgroups the times expect on a compute unit: each has the less of the
     memory, so that its loads need no more copies.
     ``span`` is the part of an iteration that reads take, in percent.
@@ -42,6 +45,7 @@ class Pattern:
     quiet: tuple[int, ...] = ()
     early: int = 0
     beside: int = 1
+    lag: int = 0
     span: int = WHOLE
     exact: bool = False
     loading: Loading = Loading.IN_TURN

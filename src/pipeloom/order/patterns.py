@@ -23,6 +23,7 @@ from itertools import permutations, product
 from typing import Any
 
 from pipeloom.errors import OrderError
+from pipeloom.order.alternate import alternate
 from pipeloom.order.grains import has_vectors, made_operands
 from pipeloom.order.instruction_problem import relaxed, step_cycles, stepped
 from pipeloom.order.instructions import refine
@@ -33,7 +34,7 @@ from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.roles import Loading
 from pipeloom.order.sections import TRIPS, expand, make_phases
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.turns import in_turns
+from pipeloom.order.turns import by_turn, in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
 from pipeloom.order.weave import TICKS, Weaver, Woven, weave
 from pipeloom.program.nodes import Region
@@ -52,6 +53,9 @@ STRATEGY = "weave"
 ROOMS = (12, 20, 32)
 """Cycles between products, beyond what vector ops take on average: little, or they would not be
 spread."""
+QUIET_TURNS = ((16,), (32,))
+"""Cycles that gaps with a product count for more, where groups take turns: vector ops stand where
+the others multiply."""
 LOADED_COPIES = 3
 """Of what products take from memory, without LDS: its latency may be an iteration's."""
 MOST_UNROLL = 6
@@ -77,7 +81,7 @@ Choices = Mapping[str, tuple[Any, ...]]
 def choices(lowered: Lowered) -> Choices:
     """Every value that a choice may have for this loop."""
     machine = Machine.of(refine(lowered))
-    tasks, even = lowered.of(Region.LOOP), machine.waves % machine.target.simds.value == 0
+    even = machine.waves % machine.target.simds.value == 0
     groups = _divisors(machine.per_simd) if even else (1,)
     several = len(groups) > 1
     found: dict[str, tuple[Any, ...]] = {"groups": groups}
@@ -87,12 +91,13 @@ def choices(lowered: Lowered) -> Choices:
         least, step = _room(machine), machine.issue
         if shared_out(lowered.meaning.span):
             found |= {"barriers": (1, 2, 3), "deep": (0, 1, 2), "beside": (1, 2, 3, 4)}
+        turns = any(True for _ in turning(lowered))
         return found | {
-            "room": tuple(range(least, least + 12 * step, step)),
+            "room": tuple(range(step if turns else least, least + 12 * step, step)),
             "lead": (64, 128),
-            "quiet": ((16, 16), (16, 24, 24)),
+            "quiet": ((16, 16), (16, 24, 24), *(QUIET_TURNS if turns else ())),
         }
-    products = sum(i.count for t in tasks for i in t.issues if i.unit is Unit.MATRIX)
+    products = _matrix_count(lowered)
     tiles = sum(p.space is Space.LDS and p.rotates for p in lowered.places)
     return found | {
         "cluster": (0, *_divisors(products)[1:-1]) if several else (0,),
@@ -106,21 +111,29 @@ def choices(lowered: Lowered) -> Choices:
     }
 
 
+def _matrix_count(lowered: Lowered) -> int:
+    """Matrix instructions of a wave in an iteration."""
+    tasks = lowered.of(Region.LOOP)
+    return sum(i.count for t in tasks for i in t.issues if i.unit is Unit.MATRIX)
+
+
 def _divisors(number: int) -> tuple[int, ...]:
     return tuple(n for n in range(1, number + 1) if number % n == 0)
 
 
-def _room(machine: Machine) -> int:
-    """Cycles that what stands between two products takes on average."""
+def _room(machine: Machine, gaps: int = 0) -> int:
+    """Cycles that what stands between two products takes on average, or in so many gaps."""
     tasks = machine.lowered.of(Region.LOOP)
     products = sum(machine.matrix(t) > 0 for t in tasks)
-    needed = sum(machine.issued(t) for t in tasks if not machine.matrix(t)) // products
+    needed = sum(machine.issued(t) for t in tasks if not machine.matrix(t)) // (gaps or products)
     return needed // machine.issue * machine.issue
 
 
 def sensible(pattern: Pattern) -> bool:
     """Whether its choices go together."""
     alone, hurried = pattern.groups == 1, pattern.span < WHOLE
+    if pattern.quiet and (len(pattern.quiet) == 1) != (pattern.cluster > 0):
+        return False
     if pattern.cluster or pattern.exact:
         plain = pattern.barriers == 1 and not (hurried or pattern.stagger)
         return plain and (alone if pattern.exact else not alone)
@@ -176,6 +189,28 @@ def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
                 quiet=(16, 16),
                 priority=not machine.alone,
             )
+
+
+def turning(lowered: Lowered) -> Iterator[Pattern]:
+    """Loops with vector ops in which two groups take turns: one multiplies while the other
+    computes. A turn is all products of an iteration; the last follows the first by so many that
+    what is computed between them fills the time of a turn without waiting for a product."""
+    machine, count = Machine.of(refine(lowered)), _matrix_count(lowered)
+    if machine.per_simd % 2 or shared_out(lowered.meaning.span) or not has_vectors(lowered):
+        return
+    made = made_operands(lowered)
+    for quiet, less in product(QUIET_TURNS, (16, 8, 0)):
+        yield Pattern(
+            groups=2,
+            cluster=count,
+            order=_between_order(lowered, made),
+            deep=2,
+            room=max(machine.issue, _room(machine, count) - less),
+            lag=2,
+            lead=64,
+            quiet=quiet,
+            priority=True,
+        )
 
 
 def _between_order(lowered: Lowered, made: set[str]) -> tuple[str, ...]:
@@ -247,7 +282,7 @@ def timed(lowered: Lowered, pattern: Pattern) -> Woven:
     """
     fine = refine(lowered, pattern.groups, pattern.loading)
     if has_vectors(fine):
-        return interleave(fine, pattern)
+        return (alternate if pattern.cluster else interleave)(fine, pattern)
     return (exact_weave if pattern.exact else weave)(fine, pattern, register_copies(fine))
 
 
@@ -286,7 +321,9 @@ def woven(
         ),
     )
     program = with_waits(program)
-    return in_turns(program) if pattern.priority else program
+    if not pattern.priority:
+        return program
+    return by_turn(program) if pattern.cluster and has_vectors(lowered) else in_turns(program)
 
 
 def planned_cycles(lowered: Lowered, pattern: Pattern) -> float:

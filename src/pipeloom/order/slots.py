@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import floor
 
@@ -54,3 +54,23 @@ class Slots:
     def take_pair(self, at: float) -> None:
         """Take a slot and the next."""
         self.drop(at - 0.25, at + self._issue + 0.25)
+
+    def take_paced(self, low: float, high: float, taken: Sequence[float], pace: float) -> float:
+        """The first pair from ``low`` on that keeps its distance from what was ``taken``, as far as
+        it can before ``high``."""
+        half, ii = self._ii / 2, self._ii  # distances in time, the short way round the loop
+        found: list[tuple[float, float]] = []
+        for at in self.pairs(low, low + ii):
+            apart = min([abs((at - t + half) % ii - half) for t in taken], default=pace)
+            if at <= high and apart >= pace:
+                self.take_pair(at)
+                return at
+            found.append((at, apart))
+        # From all of the pace down to none of it: late is worse than near to another load.
+        for most in (high, low + ii):
+            for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
+                for at, apart in found:
+                    if at <= most and apart >= share * pace:
+                        self.take_pair(at)
+                        return at
+        return low

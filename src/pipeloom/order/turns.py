@@ -8,7 +8,7 @@ and further ahead for the product itself: no vector instruction is worth keeping
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeloom.program.program import Group, Program, Section
@@ -27,19 +27,27 @@ meet. Of those tried, the fastest masked loop of attention (full and causal, d =
 
 def in_turns(program: Program) -> Program:
     """``program`` with priorities in its loops."""
+    return _with_loops(program, _raised)
+
+
+def _with_loops(program: Program, make: Callable[[Section], Iterator[Step]]) -> Program:
     groups = tuple(
         Group(
             group.waves,
             tuple(
-                section
-                if section.trips is None
-                else replace(section, steps=tuple(_raised(section)))
+                section if section.trips is None else replace(section, steps=tuple(make(section)))
                 for section in group.sections
             ),
         )
         for group in program.groups
     )
     return program.with_groups(groups, program.provenance)
+
+
+def by_turn(program: Program) -> Program:
+    """``program`` with priorities in its loops, whose groups of waves take turns at the matrix
+    unit: who has the turn goes first."""
+    return _with_loops(program, _first_in_turn)
 
 
 def in_step(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -66,6 +74,24 @@ def in_step(steps: Sequence[Step]) -> tuple[Step, ...]:
         else:
             found.append(step)
     return tuple(found)
+
+
+def _first_in_turn(section: Section) -> Iterator[Step]:
+    """Up before the first product behind a barrier, down behind the last before the next one."""
+    steps = section.steps
+    marks = [n for n, step in enumerate(steps) if isinstance(step, Barrier) or _is_product(step)]
+    begins, ends = set[int](), set[int]()
+    for before, at in zip([marks[-1], *marks[:-1]], marks, strict=True):
+        if isinstance(steps[before], Barrier) and _is_product(steps[at]):
+            begins.add(at)
+        if _is_product(steps[before]) and isinstance(steps[at], Barrier):
+            ends.add(before)
+    for n, step in enumerate(steps):
+        if n in begins:
+            yield Priority(1)
+        yield step
+        if n in ends:
+            yield Priority(0)
 
 
 def _raised(section: Section) -> Iterator[Step]:

@@ -107,7 +107,9 @@ class Machine:
         return self.target.lds_latency.value + widest.array * self.waves
 
     def load_latency(self, task: Task) -> int:
-        """From a load's issue to its data in LDS."""
+        """From the issue of a load, or of a write, to its data in LDS."""
+        if task.unit is Unit.LDS_WRITE:
+            return self.read_latency + self.issued(task)
         busy = self.busy(task)
         behind = max(busy[TEXTURE], busy[MEMORY])
         return ceil(self.target.global_latency.value + behind + busy[ARRAY])

@@ -8,7 +8,8 @@
     barriers    the first before the first read, the others evenly spaced; or, with such reads, the
                 second behind the last of them and others behind tiles before it
     loads       between the barrier behind their buffer's last read and, a latency earlier, the one
-                before its next: at the pace of memory, deadlines first
+                before its next: at the pace of memory, deadlines first; so are writes, each with
+                the load to registers of what it writes (``staging``) a latency ahead
     scales      evenly spaced loads to registers, a latency before their first product
 
 With ``groups`` of waves, each does the same beside the others, or with ``stagger`` from one barrier
@@ -80,6 +81,7 @@ class Weaver:
         ordered = lowered.once(("products", pattern.order), self._all_products)
         self.products = list(ordered)
         self.slots = [self._free(n) for n in range(len(lowered.groups))]
+        self.writing = self.slots
 
     def of(self, unit: Unit, group: int | None = None) -> list[int]:
         """Tasks of a unit, by number."""
@@ -310,7 +312,7 @@ class Weaver:
         for i in self.of(Unit.LDS_READ):
             reads.setdefault(self.tasks[i].reads[0].place, []).append(self.at[i])
         deep = sorted(reads)[max(0, len(reads) - self.pattern.deep) :]
-        loads = self.of(Unit.LOAD_LDS)
+        loads = [*self.of(Unit.LOAD_LDS), *self.of(Unit.LDS_WRITE)]
         busy = [self.machine.busy(self.tasks[i]) for i in loads]
         pace = max(max(one[TEXTURE], one[MEMORY]) for one in busy)
         pace = min(pace * self.pattern.pace / 100, self.ii / len(loads))
@@ -329,33 +331,29 @@ class Weaver:
         late = 0.0
         taken: list[float] = []
         for high, low, i in windows:
-            slots = self.slots[self.number_of[self.tasks[i].group]]
-            self.at[i] = self._paced(slots, low, high, taken, pace)
+            task = self.tasks[i]
+            writes = task.unit is Unit.LDS_WRITE
+            slots = (self.writing if writes else self.slots)[self.number_of[task.group]]
+            self.at[i] = slots.take_paced(low, high, taken, pace)
             taken.append(self.at[i])
             late = max(late, self.at[i] - high)
+            if writes:
+                self._bring(i)
         return ceil(late)
 
-    def _paced(
-        self, slots: Slots, low: float, high: float, taken: Sequence[float], pace: float
-    ) -> float:
-        """The first pair of slots from ``low`` on that keeps its distance from other loads, as far
-        as it can before ``high``."""
-        half, ii = self.ii / 2, self.ii  # distances in time, the short way round the loop
-        found: list[tuple[float, float]] = []
-        for at in slots.pairs(low, low + ii):
-            apart = min([abs((at - t + half) % ii - half) for t in taken], default=pace)
-            if at <= high and apart >= pace:
-                slots.take_pair(at)
-                return at
-            found.append((at, apart))
-        # From all of the pace down to none of it: late is worse than near to another load.
-        for most in (high, low + self.ii):
-            for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
-                for at, apart in found:
-                    if at <= most and apart >= share * pace:
-                        slots.take_pair(at)
-                        return at
-        return low
+    def _bring(self, write: int) -> None:
+        """Place the load to registers of what a task writes to LDS."""
+        load = self.source_of(write)
+        wanted = self.at[write] - self.machine.load_latency(self.tasks[load]) - self.pattern.lead
+        slots = self.slots[self.number_of[self.tasks[load].group]]
+        self.at[load] = slots.take(wanted - self.ii, wanted, wanted)
+
+    def source_of(self, write: int) -> int:
+        """The task that loads what another of its group writes to LDS."""
+        group = self.number_of[self.tasks[write].group]
+        place = self.tasks[write].reads[0].place
+        loads = self.of(Unit.LOAD, group)
+        return next(i for i in loads if self.tasks[i].writes[0].place == place)
 
     def _barrier(self, times: Sequence[float], at: float, *, before: bool) -> float:
         """The barrier next to a time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeloom.machine.target import LOAD_BYTES, Target
+from pipeloom.program.program import Program
 from pipeloom.program.resources import Layout
 
 VERB = "ds_read_b64_tr_b"
@@ -18,6 +19,18 @@ def goes_across(layout: Layout | None) -> bool:
     numbers = {} if layout is None else dict(layout.numbers)
     turned = "flip" in numbers and "only" not in numbers
     return layout is not None and (turned or (layout.kind == "operand" and "axis" in numbers))
+
+
+def patch_rows(layout: Layout | None) -> int:
+    """Rows of a lane's patch of a tile that is turned on its way to LDS; 0 of any other."""
+    return dict(layout.numbers).get("rows", 0) if layout and layout.kind == "lanes" else 0
+
+
+def turned_tiles(program: Program) -> frozenset[str]:
+    """The tiles of LDS whose columns lie as rows: what is written to them are patches."""
+    patches = {r.name for r in program.resources if patch_rows(r.layout)}
+    copies = (work for _, _, work in program.works() if work.is_copy)
+    return frozenset(w.writes[0].resource for w in copies if w.reads[0].resource in patches)
 
 
 def comes_transposed(layout: Layout, bits: int, target: Target) -> bool:

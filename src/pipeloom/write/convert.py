@@ -1,7 +1,7 @@
 """f32 registers to and from the packed types of memory: rounding to nearest even, NaN kept.
 
 Where the chip has no instruction for bf16 (gfx942) the rounding is spelt out, and takes two scalar
-constants and a NaN that ``prepare`` sets up.
+constants, which a kernel sets up once, and a NaN that ``prepare`` does.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ INTEGER_BITS = {"i4": 4, "u4": 4, "i8": 8, "u8": 8}
 """Types of whole numbers that become f32."""
 HIGH_HALF = 0xFFFF0000
 PACK_BF16 = "v_cvt_pk_bf16_f32"
+CONSTANTS = {"round": 0x7FFF, "pack": 0x07060302}
+"""What the rounding to bf16 adds, and which bytes it keeps (``v_perm_b32``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,9 @@ def needs_constants(target: Target, dtype: str) -> bool:
 
 
 def prepare(code: Code, target: Target, dtype: str, scratch: ConvertScratch) -> None:
-    """The constants of a conversion, where it takes any."""
-    if needs_constants(target, dtype):
-        code("s_mov_b32", scratch.round, 0x7FFF)
-        if scratch.nan is not None:
-            code("v_mov_b32", scratch.nan, 0x7FFF0000)
-        code("s_mov_b32", scratch.pack, 0x07060302)
+    """The NaN of a conversion, where it takes one."""
+    if needs_constants(target, dtype) and scratch.nan is not None:
+        code("v_mov_b32", scratch.nan, 0x7FFF0000)
 
 
 def pack(

@@ -87,13 +87,3 @@ def test_a_counter_counts() -> None:
     for counter in GFX950.counters:
         with pytest.raises(ConfigError, match=f"Counter {counter.name}.limit is 0"):
             replace(counter, limit=replace(counter.limit, value=0))
-
-
-@pytest.mark.parametrize("changed", [(64,), (), (0, 1)])
-def test_a_phase_of_lds_has_lanes_of_a_wave(changed: tuple[int, ...]) -> None:
-    """Of a chip's record in a file, too: each lane is served once."""
-    phases = GFX950.lds_phases[0]
-    with pytest.raises(ConfigError, match="each lane of a wave once"):
-        replace(phases, lanes=(changed, *phases.lanes[1:]))
-    with pytest.raises(ConfigError, match="each lane of a wave once"):
-        replace(phases, lanes=((), *phases.lanes))

@@ -18,7 +18,7 @@ from pipeloom.order.dependences import dependences
 from pipeloom.order.gaps import Gaps
 from pipeloom.order.grains import is_vector
 from pipeloom.order.instructions import refine
-from pipeloom.order.interleave import _Interleaver
+from pipeloom.order.interleave import Interleaver
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, structures, timed, woven
@@ -187,7 +187,7 @@ def test_a_gap_weighs_by_what_the_other_wave_does_meanwhile() -> None:
 
 def test_the_end_of_the_loop_has_room_in_its_gap() -> None:
     """A trip begins half way between two barriers; what ends it stands in the gap before."""
-    weaver = _Interleaver(refine(SMALL), replace(PATTERN, quiet=()))
+    weaver = Interleaver(refine(SMALL), replace(PATTERN, quiet=()))
     gaps = Gaps(weaver.count, 0)
     weaver._place_products([1])
     weaver._place_reads(gaps)
@@ -199,17 +199,17 @@ def test_the_end_of_the_loop_has_room_in_its_gap() -> None:
 
 
 def test_slots_for_loads_are_pairs_behind_what_a_gap_has() -> None:
-    weaver = _Interleaver(refine(SMALL), PATTERN)
+    weaver = Interleaver(refine(SMALL), PATTERN)
     issue, pitch = weaver.machine.issue, weaver.pitch
     ends = [pitch] * weaver.count
     ends[2] = pitch - 2 * issue
     ends[3] = pitch - 2 * issue + 1
-    slots = weaver._free_slots(ends, 0)
-    assert list(slots.pairs(0, weaver.ii)) == [3 * pitch - 2 * issue]
+    weaver._free_slots(ends)
+    assert list(weaver.slots[0].pairs(0, weaver.ii)) == [3 * pitch - 2 * issue]
 
 
 def test_what_a_product_gives_is_there_when_a_vector_op_asks_for_it() -> None:
-    weaver = _Interleaver(refine(SMALL), PATTERN)
+    weaver = Interleaver(refine(SMALL), PATTERN)
     weaver.weave()
     at = [weaver.at[i] for i in weaver.members[0]]
     found = [
@@ -231,7 +231,7 @@ def test_barriers_are_evenly_spaced() -> None:
 
 def test_a_copy_is_filled_again_behind_those_who_read_that_part_of_it() -> None:
     """Scores have two copies, what is read from LDS has one."""
-    weaver = _Interleaver(refine(SMALL), PATTERN)
+    weaver = Interleaver(refine(SMALL), PATTERN)
     label = [task.label for task in weaver.mine]
     found = {(label[x.first], label[x.second]): x.distance for x in weaver._reuse()}
     assert found["O.next.2.0.0.0", "read V tile.0.0"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeloom.order.turns import AHEAD, PARTS, _raised, in_step
+from pipeloom.order.turns import AHEAD, PARTS, _first_in_turn, _raised, in_step
 from pipeloom.program.program import Section
 from pipeloom.program.steps import Barrier, Issue, Priority, Step, Unit, Work
 
@@ -45,3 +45,12 @@ def test_products_that_follow_each_other_are_not_parted_by_priorities() -> None:
     assert [s for s in found if not isinstance(s, Priority)] == list(steps)
     assert found[:3] == [PRODUCT, PRODUCT, Priority(0)]
     assert found[-2:] == [Priority(2), PRODUCT]
+
+
+def test_whose_turn_it_is_goes_first_until_the_last_product_of_its_turn() -> None:
+    other = Work(node="P", label="P", iteration=0, issues=(Issue(unit=Unit.VECTOR),))
+    steps = (PRODUCT, other, Barrier(), other, other, Barrier(), other, PRODUCT, other, PRODUCT)
+    found = [*_first_in_turn(Section(name="loop", steps=steps, trips="trips"))]
+    up, down = Priority(1), Priority(0)
+    expected = [PRODUCT, down, other, Barrier(), other, other, Barrier(), other, up]
+    assert found == [*expected, PRODUCT, other, PRODUCT]

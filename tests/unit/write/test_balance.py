@@ -74,6 +74,28 @@ def test_loops_without_vector_work_stay() -> None:
     assert balance(code.lines, GFX950, WAVES) == code.lines
 
 
+def test_waves_that_take_turns_keep_their_vector_work_from_barrier_to_barrier() -> None:
+    """From one barrier to the next they have no product: what stands there stays there, and what
+    stands among products spreads among those."""
+    code = Code()
+    code("s_barrier")
+    for one in range(20):
+        code(EXP, vgpr(60 + one), vgpr(40 + one % 8))
+        code("ds_read_b128", vgpr(100, 4), vgpr(38)) if one == 9 else None
+    code("s_barrier")
+    for number in range(4):
+        mfma(code, 8 + 4 * number)
+        for one in range(8 if number == 0 else 0):
+            code("v_mul_f32", vgpr(90 + one), vgpr(40 + one), vgpr(39))
+    found = balance(code.lines, GFX950, WAVES)
+    gaps = between(found)
+    assert gaps[0].count("v_exp_f32") == 20
+    assert [gap.count("v_mul_f32") for gap in gaps] == [0, 2, 2, 2, 2]
+    names = gaps[0]
+    assert (names[0], names[-1]) == ("s_barrier", "s_barrier")
+    assert names.index("ds_read_b128") == 11, "behind as much as it stood behind"
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_same_values_whatever_moved(seed: int) -> None:
     """Registers and memory as symbols: same results, the same order of memory and branches."""

@@ -62,6 +62,17 @@ def test_never_past_labels_and_what_is_asked_for() -> None:
         assert names(code)[-2:] == ["s_add_u32", MFMA], stop
 
 
+def test_what_a_branch_asks_for_stays_in_front_of_it() -> None:
+    """The writer moves the pair as one."""
+    code = Code()
+    mfma(code, 0)
+    mfma(code, 4)
+    code("s_or_b64", sgpr(40, 2), sgpr(42, 2), sgpr(42, 2))
+    code("s_cbranch_scc0", "over")
+    code.label("over")
+    assert names(code) == [MFMA, MFMA, "s_or_b64", "s_cbranch_scc0"]
+
+
 def test_nothing_is_added_to_the_time_of_a_barrier() -> None:
     code = Code()
     mfma(code, 0)

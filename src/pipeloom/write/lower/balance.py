@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from pipeloom.machine.mnemonics import Pipe, is_transcendental, traits_of
 from pipeloom.machine.target import Target
@@ -83,17 +84,33 @@ def balance(lines: Sequence[Line], target: Target, waves: int) -> list[Line]:
     Of few ``waves`` each is alone on its SIMD: no other asks for its vector port, nor computes
     while it waits for a result of its own.
     """
-    items = _items(lines, target)
+    items = _items(lines, target, turns := _takes_turns(lines))
     vector = sum(item.moves and item.is_a(Pipe.VALU) for item in items)
     if vector < LEAST or not items[-1].gap:
         return list(lines)
     _depend(items)
-    _spread(items, target.issue_cycles.value if waves <= target.simds.value else 0)
-    return list(_written(items, target))
+    _spread(items, target.issue_cycles.value if waves <= target.simds.value else 0, turns)
+    return list(_written(items, target, turns))
 
 
-def _items(lines: Sequence[Line], target: Target) -> list[_Item]:
-    """In order; none where control does more than jump over something ahead."""
+def _takes_turns(lines: Sequence[Line]) -> bool:
+    """Whether vector instructions stand from one barrier to the next without a product: while
+    other waves have the matrix unit, so that they shall not go among products."""
+    parts = [0]
+    for line in lines:
+        if isinstance(line, Instruction):
+            if line.opcode.name == "s_barrier":
+                parts.append(0)
+            elif line.opcode.unit is Pipe.MATRIX:
+                parts[-1] = -len(lines)
+            parts[-1] += line.opcode.unit is Pipe.VALU
+    parts[0] += parts.pop() if len(parts) > 1 else 0
+    return len(parts) > 1 and max(parts) >= LEAST
+
+
+def _items(lines: Sequence[Line], target: Target, turns: bool) -> list[_Item]:
+    """In order; none where control does more than jump over something ahead. With ``turns``, a
+    barrier begins a gap too."""
     found: list[_Item] = []
     gap, until = 0, ""
     ahead = {line.name for line in lines if isinstance(line, Label)}
@@ -108,7 +125,7 @@ def _items(lines: Sequence[Line], target: Target) -> list[_Item]:
         if not isinstance(line, Instruction):
             return []
         unit, name = line.opcode.unit, line.opcode.name
-        gap += unit is Pipe.MATRIX
+        gap += unit is Pipe.MATRIX or (turns and name == "s_barrier")
         moves = unit in (Pipe.VALU, Pipe.SALU)
         item = _Item([line], gap, moves, 0, target.issue_cycles.value)
         if unit is Pipe.VALU:
@@ -214,15 +231,17 @@ def _brings(item: _Item) -> bool:
 # --- where they go --------------------------------------------------------------------------------
 
 
-def _spread(items: Sequence[_Item], stall: int) -> None:
+def _spread(items: Sequence[_Item], stall: int, turns: bool) -> None:
     """Move one at a time, until none finds a better gap; ``stall``, of a wave that is alone, is
-    what a result costs that is needed in the same gap."""
+    what a result costs that is needed in the same gap. With ``turns`` none passes a barrier."""
     shared = 0 if stall else SHARED
     moving = [n for n, item in enumerate(items) if item.moves]
     gaps = items[-1].gap + 1
     held = [0] * gaps
     for item in items:
         held[item.gap] += shared * item.port + item.issue
+    met = [item.gap for item in items if turns and item.named("s_barrier")]
+    parts = list(pairwise([0, *met, gaps]))
     for _ in range(PASSES):
         moved = 0
         for n in (*moving, *reversed(moving)):
@@ -232,6 +251,8 @@ def _spread(items: Sequence[_Item], stall: int) -> None:
             near = Counter(other.gap for other in beside if other.moves and stall)
             low = max((items[m].gap + apart for m, apart in item.before.items()), default=0)
             high = min((items[m].gap - apart for m, apart in item.after.items()), default=gaps - 1)
+            first, last = next(part for part in parts if part[0] <= item.gap < part[1])
+            low, high = max(low, first), min(high, last - 1)
             held[item.gap] -= cost
             weights = {g: held[g] + stall * near[g] for g in range(low, high + 1)}
             best = min(weights, key=lambda g: (weights[g], abs(g - item.gap)))
@@ -243,13 +264,13 @@ def _spread(items: Sequence[_Item], stall: int) -> None:
             break
 
 
-def _written(items: Sequence[_Item], target: Target) -> Iterator[Line]:
+def _written(items: Sequence[_Item], target: Target, turns: bool) -> Iterator[Line]:
     gaps: list[list[int]] = [[] for _ in range(max(item.gap for item in items) + 1)]
     for n, item in enumerate(items):
         gaps[item.gap].append(n)
     served: ServedStep | None = None
     for members in gaps:
-        for n in _ordered(items, members, target):
+        for n in _ordered(items, members, target, turns):
             for line in items[n].lines:
                 if isinstance(line, Instruction) and line.provenance != served:
                     served = line.provenance
@@ -258,12 +279,18 @@ def _written(items: Sequence[_Item], target: Target) -> Iterator[Line]:
                 yield line
 
 
-def _ordered(items: Sequence[_Item], members: Sequence[int], target: Target) -> Iterator[int]:
+def _ordered(
+    items: Sequence[_Item], members: Sequence[int], target: Target, turns: bool
+) -> Iterator[int]:
     """One gap: the matrix instruction and the reads behind it, then vector instructions, each when
-    its operands are there; what else there is comes last, but for a raised priority half-way."""
+    its operands are there; what else there is comes last, but for a raised priority half-way.
+
+    Where waves take ``turns``, it comes behind as much as it stood behind.
+    """
     fixed = [n for n in members if not items[n].moves]
     moving = [n for n in members if items[n].moves]
-    turns = [n for n in fixed if items[n].named("s_setprio")]
+    raised = [n for n in fixed if items[n].named("s_setprio")]
+    ahead = {n: sum(items[m].issue for m in moving if m < n) for n in fixed}
     half = sum(items[n].issue for n in moving) * HALF
     ready = dict.fromkeys(members, 0)
     done: set[int] = set()
@@ -276,8 +303,11 @@ def _ordered(items: Sequence[_Item], members: Sequence[int], target: Target) -> 
     def due(n: int) -> bool:
         """Whether a fixed item goes ahead of vector instructions."""
         item = items[n]
+        if turns:
+            begins = item.is_a(Pipe.MATRIX) or item.named("s_barrier")
+            return begins or spent >= ahead[n]
         if item.named("s_setprio"):
-            return n == turns[0] or (n == turns[1] and len(turns) > 2 and spent >= half)
+            return n == raised[0] or (n == raised[1] and len(raised) > 2 and spent >= half)
         return item.is_a(Pipe.MATRIX) or item.is_a(Pipe.LDS)
 
     while fixed or moving:

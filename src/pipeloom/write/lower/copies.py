@@ -7,6 +7,7 @@ other in a lane and in memory move together, up to 16 bytes at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,9 +30,13 @@ from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lds import LdsTile, across_reads, read_across
 from pipeloom.write.lower.linear import PlannedNumber, Table, lane_number
 from pipeloom.write.lower.loads import plan_lds_dma, plan_load
+from pipeloom.write.lower.patches import HALVES, column_runs, joined
 from pipeloom.write.lower.register_tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.stores import plan_store
 from pipeloom.write.lower.templates import float_bits
+
+ROUND = 2
+"""Columns that are joined before they are written."""
 
 
 def plan_copy(context: Context, work: Work) -> Write:
@@ -71,12 +76,15 @@ def _plan_lds(context: Context, work: Work) -> Write:
     members, frame = context.group.waves, context.frame
     theirs, ours = context.boxes(far), [box] * len(members)
     require_same_shape(work, theirs, ours)
-    if into and k_axis(tile.resource) != len(tile.resource.type.shape) - 1:
+    if lds.turned and not into:
+        return _plan_turned(context, work, tile, lds, ours, theirs)
+    if into and not lds.turned and k_axis(tile.resource) != len(tile.resource.type.shape) - 1:
         return _plan_transposed(context, work, tile, lds, ours, theirs)
     verb = "ds_read" if into else "ds_write"
     moves = []
     places: list[tuple[list[int], Table]] = []
-    for run in tile.runs(tile.slots_in(box, work.label)):
+    lying = replace(tile, coordinates=tile.coordinates[..., ::-1]) if lds.turned else tile
+    for run in lying.runs(tile.slots_in(box, work.label)):
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         _join(places, run, lds.address(shifted(table, ours, theirs), far.copy), tile)
     for run, addresses in places:
@@ -91,6 +99,41 @@ def _plan_lds(context: Context, work: Work) -> Write:
             data = registers.part(first, words)
             operands = (data, frame[name]) if into else (frame[name], data)
             code(f"{verb}_b{WORD_BITS * words}", *operands, offset=offset)
+
+    return emit
+
+
+def _plan_turned(
+    context: Context,
+    work: Work,
+    tile: RegisterTile,
+    lds: LdsTile,
+    ours: Sequence[Box],
+    theirs: Sequence[Box],
+) -> Write:
+    """Columns of a lane's patches, their elements joined, to where they are rows."""
+    far, near = work.writes[0], work.reads[0]
+    members, frame = context.group.waves, context.frame
+    runs = column_runs(tile.resource, tile.slots)
+    moves = []
+    for run in runs:
+        table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
+        addresses = lds.address(shifted(table, ours, theirs), far.copy)
+        _check_run(lds, run, addresses, tile, work)
+        moves.append((run, *_address(frame, addresses, members, far)))
+    words = len(runs[0]) // tile.pack
+    scratch = frame.scratch("columns", ROUND * words, align=2)
+    halves = [frame.constant(half) for half in HALVES]
+
+    def emit(code: Code) -> None:
+        registers = context.registers(near)
+        for first in range(0, len(moves), ROUND):
+            some = moves[first : first + ROUND]
+            parts = [frame[scratch].part(n * words, words) for n in range(len(some))]
+            for (run, _, _), into in zip(some, parts, strict=True):
+                joined(code, registers, run, into, [frame[half] for half in halves])
+            for (_, name, offset), into in zip(some, parts, strict=True):
+                code(f"ds_write_b{WORD_BITS * words}", frame[name], into, offset=offset)
 
     return emit
 

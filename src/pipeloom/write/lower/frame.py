@@ -22,6 +22,7 @@ from pipeloom.machine.target import Target
 from pipeloom.program import Box
 from pipeloom.write.allocate import SETUP, Allocation, LiveValue, allocate
 from pipeloom.write.code import Code
+from pipeloom.write.convert import CONSTANTS, needs_constants
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import Bank, Register, joined
 from pipeloom.write.lower.liveness import ControlFlow, in_flight, live_parts, live_points
@@ -68,6 +69,7 @@ class Frame:
         self._wanted: dict[str, _Wanted] = {}
         self._spare: dict[str, tuple[int, int]] = {}
         self._made: dict[Hashable, str] = {}
+        self._constants: set[str] = set()
         self._allocation: Allocation | None = None
 
     # --- asking -----------------------------------------------------------------------------------
@@ -101,10 +103,11 @@ class Frame:
         self._spare.setdefault(name, (count, align))
         return name
 
-    def constant(self, bits: int) -> str:
+    def constant(self, bits: int, name: str = "") -> str:
         """A scalar register that holds a number."""
-        name = f"constant {bits:#x}"
-        if name not in self._wanted:
+        name = name or f"constant {bits:#x}"
+        if name not in self._constants:
+            self._constants.add(name)
             self.later_scalar(name)
             self.common.append(lambda code: _move(code, self[name], bits))
         return name
@@ -288,6 +291,16 @@ def _load_all(loads: Sequence[Write], code: Code) -> None:
     for load in loads:
         load(code)
     code.wait(vm=0)
+
+
+def rounding_constants(frame: Frame, dtype: str) -> list[str]:
+    """The scalars of conversions to ``dtype``, which hold something where the rounding is spelt
+    out."""
+    spelt = needs_constants(frame.target, dtype)
+    return [
+        frame.constant(bits, name) if spelt else frame.scalar(name)
+        for name, bits in CONSTANTS.items()
+    ]
 
 
 def _move(code: Code, register: Register, bits: int) -> None:

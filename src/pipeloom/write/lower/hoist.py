@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipeloom.machine.cdna import CYCLES_PER_PASS
 from pipeloom.machine.mnemonics import Pipe
@@ -67,7 +68,14 @@ class _Body:
 
     @property
     def scalars(self) -> list[int]:
-        return [at for at, line in enumerate(self._lines) if _is(line, Pipe.SALU)]
+        """All but what a branch right behind asks for."""
+        found = [at for at, line in enumerate(self._lines) if isinstance(line, Instruction)]
+        jumps = {
+            at
+            for at, behind in pairwise(found)
+            if getattr(self._lines[behind], "target", None) is not None and at in self._asked
+        }
+        return [at for at in found if _is(self._lines[at], Pipe.SALU) and at not in jumps]
 
     def lines(self) -> Iterator[Line]:
         return (self._lines[at] for gap in self._gaps for at in gap.members)

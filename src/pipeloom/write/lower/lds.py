@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
 from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Space, Work
-from pipeloom.program.across_rows import BITS, LANES, VERB, comes_transposed, goes_across
+from pipeloom.program.across_rows import (
+    BITS,
+    LANES,
+    VERB,
+    comes_transposed,
+    goes_across,
+    turned_tiles,
+)
 from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (
     IN_ORDER,
@@ -50,6 +57,8 @@ class LdsTile:
     base: int
     layout: TileLayout | None
     """None: row-major."""
+    turned: bool = False
+    """Whether its columns lie as rows: K in a row, of operands whose K is not the last."""
     loaded: int = 0
     """Bytes that the waves of a load bring at least: a row of fewer comes several times."""
 
@@ -109,13 +118,15 @@ class LdsTile:
     def address(self, coordinates: Numbers, copy: int) -> Numbers:
         """Byte address of elements; the last axis of ``coordinates`` are the dimensions."""
         shape = self.resource.type.shape
+        if self.turned:
+            shape, coordinates = shape[::-1], coordinates[..., ::-1]
         row = np.zeros(coordinates.shape[:-1], np.int64)
         for axis, size in enumerate(shape[:-1]):
             row = row * size + coordinates[..., axis]
         byte = coordinates[..., -1] * self.bits // 8
         start = self.base + copy * self.copy_bytes
         if self.layout is None:
-            return np.asarray(start + row * self.row_bytes + byte)
+            return np.asarray(start + row * (shape[-1] * self.bits // 8) + byte)
         chunk, rest = divmod(self.layout.lies(byte), LOAD_BYTES)
         return np.asarray(start + self.layout.address(row, chunk) + rest)
 
@@ -140,7 +151,7 @@ def lds_tiles(
     ``dealt``: rows are dealt over the fragments of a piece, where that is even.
     """
     found: dict[str, LdsTile] = {}
-    base = 0
+    base, known = 0, turned_tiles(program)
     for resource in program.resources:
         if resource.space is not Space.LDS:
             continue
@@ -151,7 +162,8 @@ def lds_tiles(
                 field=resource.name,
             )
         base = -(-base // target.bank_row_bytes) * target.bank_row_bytes
-        tile = LdsTile(resource, base, None, _brought(program, resource))
+        turned = resource.name in known
+        tile = LdsTile(resource, base, None, turned, _brought(program, resource))
         sides = {
             tiles[work.writes[0].resource].resource.layout["side"]  # type: ignore[index]
             for _, work in _readers(program, resource.name)
@@ -163,7 +175,9 @@ def lds_tiles(
             if (into := _layout(tiles, work)) is not None
             for name, _ in into.numbers
         }
-        if sides:
+        if sides and tile.turned:
+            tile = replace(tile, layout=_turned_layout(target, tile, min(sides), numbers))
+        elif sides:
             layout = _operand_layout(program, tile, tiles, min(sides), numbers)
             tile = replace(tile, layout=layout if dealt else replace(layout, order=IN_ORDER))
         found[resource.name] = tile
@@ -199,6 +213,15 @@ def _operand_layout(
     if layout.row_bytes != tile.row_bytes:
         return replace(layout, panel_rows=tile.rows)
     return replace(layout, order=_order(program, target, tile))
+
+
+def _turned_layout(target: Target, tile: LdsTile, side: int, numbers: set[str]) -> TileLayout:
+    """Of a tile whose columns lie as rows."""
+    row_bytes = tile.resource.type.shape[0] * tile.bits // 8
+    if not takes_rows(row_bytes, side):
+        return TileLayout(row_bytes, Swizzle(0, 0))
+    blocks = WAVE_LANES // side if {"permuted", "short"} & numbers else 0
+    return replace(layout_for(target, row_bytes, side), blocks=blocks)
 
 
 def _brought(program: Program, resource: Resource) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeloom.program import Node, Program, Space
-from pipeloom.program.across_rows import comes_transposed, goes_across
+from pipeloom.program.across_rows import comes_transposed, goes_across, turned_tiles
 from pipeloom.program.nodes import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.lower.register_tiles import WORD
@@ -40,6 +40,7 @@ def loaded_singly(program: Program) -> set[str]:
     after = {n.name for n in meaning.inputs if n.region is When.AFTER}
     after |= {name for n in meaning.outputs for name in n.uses}
     from_memory, at_end, from_lds = set(), set(), set()
+    turned = turned_tiles(program)
     sources: dict[str, Node] = {}
     for _, _, work in program.works():
         if work.is_copy:
@@ -48,7 +49,7 @@ def loaded_singly(program: Program) -> set[str]:
                 from_memory |= into
                 sources |= dict.fromkeys(into, meaning[work.reads[0].resource])
                 at_end |= into if work.reads[0].resource in after else set()
-            else:
+            elif work.reads[0].resource not in turned:
                 from_lds |= into
     found = {name for name, a in sources.items() if a.align < WORD and a.type.dtype.bits < 8 * WORD}
     for resource in program.resources:

@@ -26,6 +26,7 @@ from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Box, Reduce, Resource, Space
 from pipeloom.program.resources import PARTIAL
 from pipeloom.write.faults import EmitError
+from pipeloom.write.lower.patches import patches
 
 Coordinates = NDArray[Any]
 """By slot, lane, dimension."""
@@ -248,6 +249,8 @@ def _lanes(resource: Resource) -> Coordinates:
         )
     groups = max(elements // (WAVE_LANES * vector), 1)
     slot, lane = np.meshgrid(np.arange(groups * held), np.arange(WAVE_LANES), indexing="ij")
+    if high := _number(resource, "rows", 0):
+        return patches(resource, vector, high, slot, lane)
     first = (slot // held * WAVE_LANES + lane) * vector + slot % held * spread
     # Fewer elements than lanes: the lanes begin again, and hold the same elements.
     flat = first % elements // spread

@@ -22,7 +22,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Bank, Register
 from pipeloom.write.lower.columns import dealt_tile
 from pipeloom.write.lower.context import Context
-from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.frame import Write, rounding_constants
 from pipeloom.write.lower.global_arrays import Array
 from pipeloom.write.lower.linear import LaneNumber, PlannedNumber, Table, lane_number
 from pipeloom.write.lower.mapped_arrays import take_entry
@@ -114,8 +114,7 @@ class _Store:
         self._work = frame.scratch("store work", 2, 2)
         self._outside = frame.scratch("store outside")
         self._nan = frame.scratch("store nan")
-        for name in ("round", "pack"):
-            frame.scalar(name)
+        self._constants = rounding_constants(frame, self.dtype)
         self._span = frame.constant(SPAN_LIMIT) if self.array.is_scattered else ""
 
     @property
@@ -188,7 +187,8 @@ class _Store:
     @property
     def _conversion(self) -> ConvertScratch:
         frame = self.context.frame
-        return ConvertScratch(frame[self._work], frame[self._nan], frame["round"], frame["pack"])
+        constants = (frame[name] for name in self._constants)
+        return ConvertScratch(frame[self._work], frame[self._nan], *constants)
 
     def _test_alignment(self, code: Code) -> None:
         """scc = rows are not whole runs, or do not start at one."""

@@ -23,7 +23,6 @@ from pipeloom.write.convert import (
     INTEGER_BITS,
     STORED_BITS,
     ConvertScratch,
-    needs_constants,
     pack,
     prepare,
     unpack,
@@ -32,6 +31,7 @@ from pipeloom.write.convert import (
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Bank, Operand, Register
 from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.frame import rounding_constants
 from pipeloom.write.lower.lanes import LaneExchange, sharing_lanes
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.register_tiles import WORD_BITS, Coordinates, RegisterTile, partial
@@ -161,8 +161,7 @@ class Operands:
             short = node is not None and short_nans(context.program.meaning, node)
             nan = None if short else frame.scratch("nan")
             self._convert = (frame.scratch("conversion", 2, 2), nan)
-            frame.scalar("round")
-            frame.scalar("pack")
+            self._constants = rounding_constants(frame, self._dtype)
             said = f"no conversion from f32 to {self._dtype} in registers is known"
             check_known(self._dtype, STORED_BITS, said, tile.resource.name, EmitError)
 
@@ -198,11 +197,11 @@ class Operands:
         work, nan = self._convert
         frame = self._frame
         kept = None if nan is None else frame[nan]
-        return ConvertScratch(frame[work], kept, frame["round"], frame["pack"])
+        return ConvertScratch(frame[work], kept, *(frame[name] for name in self._constants))
 
     def prepare(self, code: Code) -> None:
         """Constants of the conversion."""
-        if self._convert and needs_constants(self._context.target, self._dtype):
+        if self._convert:
             prepare(code, self._context.target, self._dtype, self._conversion)
 
     def read_to(
