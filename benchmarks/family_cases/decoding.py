@@ -1,5 +1,5 @@
 """Decode attention: contexts of any length, pages in any order, splits, several new tokens, caches
-of 8 bits with scales.
+of 8 bits with scales, values that are columns of keys.
 
 Keys, values, their scales and table entries that no row may see are NaN, infinities, and pages that
 there are not; what rows see is normal, peaked or tiny.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.family_cases.drawn import HARD, Array, Kind, Problem
-from pipeloom.declare.decoding import SCALES, decode_attention, decode_reduce
+from pipeloom.declare.decoding import SCALES, decode_attention, decode_latent, decode_reduce
 from pipeloom.drive.trial import Data, Launchable
 from pipeloom.program import Meaning, NodeKind
 
@@ -40,6 +40,16 @@ def _cached(
     return Kind(made, arch, 1)
 
 
+def _latent(
+    page: int | None = None,
+    group: int | None = None,
+    cache: str | None = None,
+    scales: str | None = None,
+) -> Kind:
+    made = decode_latent(16, TILE, DEPTH, 32, cache=cache, scales=scales, page=page, group=group)
+    return Kind(made, "gfx950", {"v": 2})
+
+
 MADE: tuple[Callable[[], Kind], ...] = (
     _attention,
     lambda: _attention(group=2),
@@ -52,6 +62,9 @@ MADE: tuple[Callable[[], Kind], ...] = (
     lambda: _cached("token", page=1, group=2),
     lambda: _cached("token", page=64),
     lambda: _cached("token", "fp8_fnuz", arch="gfx942"),
+    _latent,
+    lambda: _latent(page=1, group=2),
+    lambda: _latent(page=16, cache="fp8", scales="token"),
     lambda: Kind(decode_reduce(16, DEPTH), "gfx950", 1),
     lambda: Kind(decode_reduce(16, DEPTH), "gfx942", 1),
 )
@@ -69,20 +82,24 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
         return _reduction(rng, seed)
     meaning = kernel.emitted.launch.meaning
     batch, heads, splits = (int(n) for n in rng.integers(1, (4, 3, 5)))
+    sizes = {"batch": batch, "heads": heads, "splits": splits, "q": int(rng.integers(1, 17))}
+    of_heads = (heads,) if "heads" in meaning.batch else ()
+    if not of_heads:
+        del sizes["heads"]
     keys = int(rng.choice([1, TILE, 3 * TILE - 5, 5 * TILE]))
     place = meaning["K"].at
     page = 0 if place is None else place.digits("keys")[-1].count
     width = -(-keys // page) if page else 0
     keys = width * page or keys
     lengths = rng.choice([-2, 0, 1, keys // 2, keys - 1, keys, keys + 9], batch)
-    sizes = {"batch": batch, "heads": heads, "splits": splits, "q": int(rng.integers(1, 17))}
     scale = float(rng.choice([1e-30, 1.0, 1.0, 8.0]))
     inside = np.clip(lengths, 0, keys)
     arrays: dict[str, Array] = {"lengths": lengths}
+    columns = {one: meaning.tile[one] for one in ("d", "v")}
     if not page:
-        sizes |= {"keys": keys, "d": DEPTH, "v": DEPTH}
-        seen = np.arange(keys) < inside[:, None]
-        arrays |= _cache(rng, meaning, (batch, heads, keys), seen[:, None], scale)
+        sizes |= {"keys": keys, **columns}
+        seen = (np.arange(keys) < inside[:, None]).reshape(batch, *[1] * len(of_heads), keys)
+        arrays |= _cache(rng, meaning, (batch, *of_heads, keys), seen, scale)
     else:
         pages = batch * width + int(rng.integers(0, 4))
         table = rng.permutation(pages)[: batch * width].reshape(batch, width)
@@ -94,31 +111,30 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
                     used[row[at // page], at % page] = True
             row[-(-length // page) :] = rng.choice([*NOWHERE, 0])
         arrays |= {"table": table}
-        arrays |= _cache(rng, meaning, (heads, pages, page), used[None], scale)
-        sizes |= {"table_length": width, "pages": pages, "slots": page, "c": DEPTH, "w": DEPTH}
-    spare = {name: 8 * int(rng.integers(0, 3)) for name in ("Q", "K", "V")}
+        arrays |= _cache(rng, meaning, (*of_heads, pages, page), used, scale)
+        sizes |= {"table_length": width, "pages": pages, "slots": page, "c": columns["d"]}
+        sizes |= {"w" if "V" in arrays else "v": columns["v"]}
+    spare = {name: 16 * int(rng.integers(0, 3)) for name in ("Q", "K", "V")}
+    spare = {name: more for name, more in spare.items() if name == "Q" or name in arrays}
     return Problem(sizes, seed, arrays, spare, Data.NORMAL)
 
 
 def _cache(
-    rng: np.random.Generator,
-    meaning: Meaning,
-    shape: tuple[int, ...],
-    seen: Array,
-    scale: float,
+    rng: np.random.Generator, meaning: Meaning, shape: tuple[int, ...], seen: Array, scale: float
 ) -> dict[str, Array]:
     """Keys and values, and scales by key or head; anything where nobody looks."""
     found = {}
-    for name, size in (("K", scale), ("V", 1.0)):
-        values = rng.standard_normal((*shape, DEPTH)).astype(np.float32) * np.float32(size)
-        found[name] = np.where(seen[..., None], values, rng.choice(HARD, values.shape))
-    for name in (one for one in SCALES if one in meaning):
-        kind = meaning[name].kind
-        if kind is NodeKind.STREAM:
+    for node in meaning.inputs:
+        by_key = node.kind is NodeKind.STREAM
+        if by_key and node.name in ("K", "V"):
+            values = rng.standard_normal((*shape, node.type.shape[-1])).astype(np.float32)
+            values *= np.float32(scale if node.name == "K" else 1.0)
+            found[node.name] = np.where(seen[..., None], values, rng.choice(HARD, values.shape))
+        elif by_key:
             values = rng.uniform(0.1, 4, shape).astype(np.float32)
-            found[name] = np.where(seen, values, rng.choice(HARD, shape))
-        elif kind is NodeKind.RESIDENT:
-            found[name] = rng.uniform(0.1, 4, shape[-3]).astype(np.float32)
+            found[node.name] = np.where(seen, values, rng.choice(HARD, shape))
+        elif node.name in SCALES:
+            found[node.name] = rng.uniform(0.1, 4, shape[-3]).astype(np.float32)
     return found
 
 

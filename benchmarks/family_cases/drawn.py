@@ -29,7 +29,7 @@ class Kind:
 
     loop: Loop
     arch: str
-    waves: int = 4
+    waves: int | Mapping[str, int] = 4
 
     def program(self) -> Program:
         """Derived and proved."""

@@ -14,20 +14,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.checks import check_known
-from pipeloom.declare.values import DeclaredValues
+from pipeloom.declare.tensor import Tensor
+from pipeloom.declare.values import DeclaredValues, tile_of
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
 from pipeloom.program.address_maps import AddressMap, CountedDim, IndexedDim, Sum, address_map
 from pipeloom.program.blocked_matrices import blocked_matrix, in_blocks
 from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry
-from pipeloom.program.nodes import ChosenDim, Node
+from pipeloom.program.nodes import ChosenDim, Node, NodeKind
 from pipeloom.program.problem_spans import ProblemSpan
+
+if TYPE_CHECKING:
+    from pipeloom.declare.loop import Loop
 
 ROWS = 16
 """Of a matrix instruction."""
@@ -76,7 +80,28 @@ class DeclaredArrays(DeclaredValues):
         Args:
             name: The value's name.
         """
-        self._staged[name] = None
+        node = self._nodes[name]
+        self._staged[node.uses[0] if node.kind is NodeKind.VIEW else name] = None
+
+    def view(self, name: str, of: Tensor, **dims: int) -> Tensor:
+        """The first elements of a stream's or resident's tile, under dimensions of their own.
+
+        For what one product reads along rows and another along columns: ``V`` of the same cache as
+        ``K``, ``loop.view("V", k, keys=32, v=512)``. There is one array, and one tile in LDS.
+
+        Args:
+            name: The view's name.
+            of: The stream or resident.
+            **dims: Sizes by dimension, in the order of the tile's. One that is called as there has
+                all of it.
+        """
+        made = Node(
+            name=name,
+            kind=NodeKind.VIEW,
+            type=tile_of(name, of.type.dtype, dims),
+            uses=(self._operand(of),),
+        )
+        return Tensor(cast("Loop", self), self._add(made))
 
     @property
     def staged(self) -> tuple[str, ...]:

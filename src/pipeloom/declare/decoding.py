@@ -1,6 +1,7 @@
 """Decode attention: few new tokens per sequence, each with a context of its own length.
 
     decode_attention   softmax(Q K^T * scale) V and its LSE, for each share of a sequence's keys
+    decode_latent      the same where values are the first columns of keys (MLA)
     decode_reduce      the shares of all keys as one result
 
 The query heads of a key head, times the new tokens, are the rows of one small tile, so keys and
@@ -23,7 +24,6 @@ from pipeloom.program.address_maps import Sum
 from pipeloom.program.index_forms import Digit, digit
 
 SHARES = "splits"
-PROBLEMS = ("batch", "heads", SHARES)
 SCALES = ("k_scale", "v_scale")
 
 
@@ -65,9 +65,68 @@ def decode_attention(
     q = loop.resident("Q", dtype, q=rows, d=depth)
     k = loop.stream("K", cache or dtype, keys=keys, d=depth)
     v = loop.stream("V", cache or dtype, keys=keys, v=dv or depth)
+    factors = _scales(loop, SCALES, scales, keys, dtype)
+    _attend(loop, q, k, v, depth, factors, group)
+    _lie(loop, {"K": ("d", "c"), "V": ("v", "w")}, factors, ("heads",), page)
+    return loop
+
+
+def decode_latent(
+    rows: int = 16,
+    keys: int = 32,
+    latent: int = 512,
+    rope: int = 64,
+    dtype: DType | str = BF16,
+    *,
+    cache: DType | str | None = None,
+    scales: str | None = None,
+    page: int | None = None,
+    group: int | None = None,
+    name: str = "decode_latent",
+) -> Loop:
+    """Attention of MLA: out = softmax(Q K^T * scale) V, where V is the first columns of K.
+
+    K is [batch, keys, d], the latent columns of a key and those with its place; Q is [batch, q, d]
+    with the heads, times the new tokens, along q, its latent part multiplied by the weights that
+    raise keys. ``out`` is in latent columns. Otherwise as ``decode_attention``.
+
+    Args:
+        rows: Rows of a workgroup.
+        keys: Keys that one iteration takes.
+        latent: The columns of a key that are its value, too.
+        rope: The columns behind them.
+        dtype: The element type of Q, in which is multiplied.
+        cache: The element type of K, ``dtype`` unless given.
+        scales: What K is multiplied with, ``k_scale``: "tensor" or "token".
+        page: Where K lies in pages of so many keys: it is [pages, slots, c].
+        group: Rows of each new token, where there are several.
+        name: What pages and the kernel's symbol call it.
+    """
+    loop = Loop(name, over="keys")
+    depth = latent + rope
+    q = loop.resident("Q", dtype, q=rows, d=depth)
+    k = loop.stream("K", cache or dtype, keys=keys, d=depth)
+    v = loop.view("V", k, keys=keys, v=latent)
+    factors = _scales(loop, SCALES[:1], scales, keys, dtype)
+    _attend(loop, q, k, v, depth, factors * 2, group)
+    _lie(loop, {"K": ("d", "c")}, factors, (), page)
+    return loop
+
+
+def _attend(
+    loop: Loop,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    depth: int,
+    factors: Sequence[Tensor],
+    group: int | None,
+) -> None:
+    """What an iteration does, and what is stored; ``factors`` of keys and values, if any."""
+    dtype, rows, keys = q.type.dtype, q.type.sizes["q"], k.type.sizes["keys"]
     scale = loop.scalar("scale", usual=depth**-0.5, positive=True) * (1 / LN2)
-    of_k, of_v = _scales(loop, scales, keys, dtype)
-    by_key = scales == "token"
+    of_k, of_v = factors or (None, None)
+    by_key = of_k is not None and "keys" in of_k.type.dims
 
     def scores() -> Tensor:
         found = (q @ of_type(k.staged(), dtype)).named("S")
@@ -81,50 +140,60 @@ def decode_attention(
     found = attend(loop, scores, v, whole, dtype, rows, of_v if by_key else None)
     loop.store("out", found.rows if of_v is None or by_key else found.rows * of_v)
     loop.store("lse", found.lse)
-    loop.batch("Q", over=PROBLEMS[:2])
-    caches = ("K", "V", *SCALES) if by_key else ("K", "V")
-    loop.batch(*caches, over=PROBLEMS[:2] if page is None else PROBLEMS[1:2])
-    if scales == "head":
-        loop.batch(*SCALES, over=PROBLEMS[1:2])
+
+
+def _lie(
+    loop: Loop,
+    columns: Mapping[str, tuple[str, str]],
+    factors: Sequence[Tensor],
+    heads: tuple[str, ...],
+    page: int | None,
+) -> None:
+    """Where arrays lie: caches by their columns, of the tile and of pages; lengths and shares."""
+    by_key = [*columns, *(one.name for one in factors if "keys" in one.type.dims)]
+    loop.batch("Q", over=("batch", *heads))
+    loop.batch(*by_key, over=("batch", *heads) if page is None else heads)
     if page is not None:
         number, slot = digit("page", "table_length"), digit("slot", page)
         table = loop.indices("table", number, per="batch")
-        columns = {"K": ("d", "c"), "V": ("v", "w")}
-        for array in caches:
+        for array in by_key:
             dims: dict[str, Sequence[Digit] | Sum] = {"keys": (number, slot)}
             rest: dict[str, Sequence[Digit] | Sum] = {}
             if array in columns:
                 dim, along = columns[array]
                 dims[dim], rest[along] = (digit(along, along),), digit(along, along)
             loop.place(array, **dims, pages=table, slots=slot, **rest)
-    loop.batch("out", "lse", over=PROBLEMS)
+    loop.batch("out", "lse", over=("batch", *heads, SHARES))
     loop.lengths("lengths", per="batch")
     loop.share(SHARES)
-    return loop
 
 
 def _scales(
-    loop: Loop, per: str | None, keys: int, dtype: DType | str
-) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """What K and V are multiplied with."""
+    loop: Loop, names: Sequence[str], per: str | None, keys: int, dtype: DType | str
+) -> tuple[Tensor, ...]:
+    """What caches are multiplied with; nothing where that is not asked for."""
     if per is None:
-        return None, None
+        return ()
     if per == "token" and dtype_for(dtype).bits == 8:
         raise ConfigError(
             f"scales by token: weights times them have no room in {dtype_for(dtype)}",
-            hint='multiply in 16 bits, dtype="bf16", cache="fp8"; or take scales="head"',
+            hint='multiply in 16 bits, dtype="bf16", cache="fp8"; or take scales="tensor"',
             field="scales",
         )
-    made: Mapping[str, Callable[[str], Tensor]] = {
+    made: dict[str, Callable[[str], Tensor]] = {
         "tensor": lambda name: loop.scalar(name, usual=1.0, positive=True),
-        "head": lambda name: loop.resident(name, F32),
         "token": lambda name: loop.stream(name, F32, keys=keys).staged(),
     }
+    if len(names) > 1:
+        made["head"] = lambda name: loop.resident(name, F32)
     if per not in made:
         raise ConfigError(
             f"scales per {per!r}", hint=f"one of {', '.join(made)}, or None", field="scales"
         )
-    return made[per](SCALES[0]), made[per](SCALES[1])
+    found = tuple(made[per](name) for name in names)
+    if per == "head":
+        loop.batch(*names, over=("heads",))
+    return found
 
 
 def decode_reduce(

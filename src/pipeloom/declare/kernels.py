@@ -10,6 +10,7 @@ from pipeloom.declare.composed import LN2
 from pipeloom.declare.convolutions import conv2d as conv2d
 from pipeloom.declare.convolutions import conv3d as conv3d
 from pipeloom.declare.decoding import decode_attention as decode_attention
+from pipeloom.declare.decoding import decode_latent as decode_latent
 from pipeloom.declare.decoding import decode_reduce as decode_reduce
 from pipeloom.declare.experts import grouped as grouped
 from pipeloom.declare.experts import moe_down as moe_down

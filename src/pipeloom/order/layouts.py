@@ -43,6 +43,7 @@ from pipeloom.order.spread import (
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout
+from pipeloom.program.tile_views import users_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def is_number(node: Node) -> bool:
 
 def is_loaded(node: Node) -> bool:
     """Whether it comes from global memory, in whatever layout its reader wants."""
-    return node.kind in (NodeKind.STREAM, NodeKind.RESIDENT)
+    return node.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.VIEW)
 
 
 def short_runs(
@@ -73,7 +74,7 @@ def short_runs(
         depth = meaning.domain(meaning[product.node]).sizes[product.depth]
         halves = {2 * lane_bytes(product.op, use.type.dtype) for use in uses} == {LOAD_BYTES}
         narrow = all(target.lds_load_bytes(use.align) == REGISTER_BYTES for use in uses)
-        from_lds = all(use.name in staged for use in uses)
+        from_lds = all(meaning.loaded(use.name).name in staged for use in uses)
         if halves and narrow and from_lds and depth % (2 * product.op.k) == 0:
             found.add(product.node)
     return found
@@ -254,7 +255,7 @@ class _Chooser:
             name == p.uses[1] for p in map(self.meaning.__getitem__, self.products)
         ):
             return False
-        users = [n for n in self.meaning.nodes if name in n.operands]
+        users = users_of(self.meaning, name)
         others = [n for n in users if n.name not in self.products]
         return bool(others) and all(n.kind is NodeKind.OP for n in others)
 
@@ -282,10 +283,7 @@ class _Chooser:
             return False
         if not is_loaded(node):
             return True
-        return any(
-            node.name in user.operands and user.name not in self.products
-            for user in self.meaning.nodes
-        )
+        return any(user.name not in self.products for user in users_of(self.meaning, node.name))
 
     def _pass(self) -> bool:
         before = len(self.known)

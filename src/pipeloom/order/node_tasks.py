@@ -39,12 +39,14 @@ from pipeloom.order.staging import (
     require_stageable,
     turned,
     turning_tasks,
+    uncut_piece,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
+from pipeloom.program.tile_views import users_of
 from pipeloom.program.tiles import Box, TileType
 from pipeloom.program.vocabulary import Vocabulary
 
@@ -192,9 +194,7 @@ class _Lowering:
     def _wanted_layouts(self, node: Node) -> Iterator[Layout]:
         """Every layout that some user wants the value in, once each."""
         found: dict[Layout, None] = {}
-        for user in self.meaning.nodes:
-            if node.name not in user.operands:
-                continue
+        for user in users_of(self.meaning, node.name):
             if user.name in self.products and node.name in user.uses:
                 found[self.layouts.operands[user.name, node.name]] = None
             else:
@@ -203,35 +203,38 @@ class _Lowering:
 
     def _fetch(self, node: Node, layout: Layout) -> None:
         """A wave's part to registers: from LDS if it is staged, else from memory."""
-        dims, dtype = node.type.dims, node.type.dtype
-        shape, loop = self.shares.shape(dims), node.kind is NodeKind.STREAM
-        staged, turned_ = node.name in self.staged, node.name in self.turning
-        count, width = fetch_sizes(node, layout, shape, self.target, staged, turned_)
+        dims, dtype, there = node.type.dims, node.type.dtype, self.meaning.loaded(node.name)
+        shape, loop, base = self.shares.shape(dims), there.kind is NodeKind.STREAM, there.name
+        staged, turned_ = base in self.staged, base in self.turning
+        count, width = fetch_sizes(
+            replace(there, type=node.type), layout, shape, self.target, staged, turned_
+        )
         singly = width * 8 == dtype.bits < 8 * REGISTER_BYTES
         for piece in self.shares.pieces(dims):
             name = f"{node.name}{piece_name(piece)}"
             boxes = self.shares.boxes(dims, piece)
             place = self._register(
-                name, node.name, TileType(dims, shape, dtype), (node.name,), layout, rotates=loop
+                name, node.name, TileType(dims, shape, dtype), (base,), layout, rotates=loop
             )
             if singly:  # each element has a register of its own
                 self.places[place.name] = replace(place, registers=per_lane(layout, shape))
             self.tiles[node.name, layout, piece] = place.name
             if staged:
-                whole = self.shares.whole(dims, piece)
+                own = piece if base == node.name else uncut_piece(self.meaning, self.shares, node)
+                whole = self.shares.whole(there.type.dims, own)
                 inside = tuple(_relative(box, whole) for box in boxes)
-                source = Touch(self.tiles[node.name, None, piece], node.name, inside)
+                source = Touch(self.tiles[base, None, own], base, inside)
             else:
-                source = Touch(node.name, node.name, boxes)
+                source = Touch(base, base, boxes)
             self._add(
                 label=f"{'read' if staged else 'load'} {place.name}",
-                node=node.name,
+                node=base,
                 region=node.region,
                 group=self.computing.name,
                 piece=piece,
                 parts=boxes,
                 reads=(source,),
-                writes=(Touch(place.name, node.name),),
+                writes=(Touch(place.name, base),),
                 is_copy=True,
                 counter=self._counter(Traffic.LDS if staged else Traffic.GLOBAL),
                 entries=count,
@@ -335,7 +338,7 @@ class _Lowering:
             layout = (
                 self.layouts.operands[user.name, name] if in_product else self.layouts.values[name]
             )
-            return Touch(self.tiles[name, layout, part], name)
+            return Touch(self.tiles[name, layout, part], self.meaning.loaded(name).name)
         if node.kind is NodeKind.CARRY:
             update = self.meaning[node.uses[0]]
             place = self._place_of(update, self.homes[update.name], part)

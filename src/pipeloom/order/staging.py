@@ -84,6 +84,19 @@ def fetch_sizes(
     return count, width
 
 
+def uncut_piece(meaning: Meaning, shares: Shares, view: Node) -> Piece:
+    """The one piece of the tile that a view is of; raises where there are several."""
+    there = meaning.loaded(view.name)
+    (piece, *others) = shares.pieces(there.type.dims)
+    if others:
+        raise ConfigError(
+            f"{meaning.name}: view {view.name!r} is of {there.name!r}, whose tile comes in pieces",
+            hint="pass quadrants=1",
+            field=view.name,
+        )
+    return piece
+
+
 def turned(
     meaning: Meaning,
     staged: Collection[str],

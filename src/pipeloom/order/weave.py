@@ -105,14 +105,15 @@ class Weaver:
         def key(i: int) -> tuple[object, ...]:
             task = self.tasks[i]
             meaning = self.lowered.meaning
-            first, second = (meaning[r.value].type.dims for r in task.reads[:2])
-            box = dict(zip(meaning.domain(meaning[task.node]).dims, task.parts[0], strict=True))
+            node = meaning[task.node]
+            first, second = (meaning[name].type.dims for name in node.uses[:2])
+            box = dict(zip(meaning.domain(node).dims, task.parts[0], strict=True))
             at = {
                 "rows": [box[d] for d in first if d not in second],
                 "columns": [box[d] for d in second if d not in first],
                 "depth": [box[d] for d in first if d in second],
             }
-            turn = _sums_before(meaning, meaning[task.node])
+            turn = _sums_before(meaning, node)
             return (turn, *(at[name] for name in self.pattern.order), task.node)
 
         keyed = sorted((key(i), i) for i in mine)

@@ -52,10 +52,12 @@ def whole_instructions(loop: Loop, target: Target) -> Loop:
 
 
 def _kept(meaning: Meaning) -> set[str]:
-    """Dimensions whose tile says more than how the work is cut: places, blocks that an index array
-    counts, what a user's op reduces; the loop's, unless iterations only add up."""
+    """Dimensions whose tile says more than how the work is cut: places, views, blocks that an index
+    array counts, what a user's op reduces; the loop's, unless iterations only add up."""
     kept = {one.per for node in meaning.nodes for one in node.chosen}
     for node in meaning.nodes:
+        if node.kind is NodeKind.VIEW:
+            kept |= {*node.type.dims, *meaning[node.uses[0]].type.dims} - {meaning.over}
         if node.at is not None:
             kept |= set(node.type.dims)
         if node.kind is NodeKind.OP and node.op not in VOCABULARY:

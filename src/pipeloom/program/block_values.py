@@ -97,6 +97,8 @@ class _Evaluation:
                 return node.type.dtype.round(self._tiles[node.name][iteration])
             case NodeKind.RESIDENT:
                 return node.type.dtype.round(self._tiles[node.name][0])
+            case NodeKind.VIEW:
+                return self.values[node.uses[0]][tuple(map(slice, node.type.shape))]
             case NodeKind.SCALAR:
                 return np.full(node.type.shape, self._scalar(node), np.float32)
             case NodeKind.CONSTANT:

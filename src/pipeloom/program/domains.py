@@ -1,4 +1,5 @@
-"""The whole work of one node of a meaning: its result's dimensions, then those that it reduces."""
+"""The whole work of one node of a meaning: its result's dimensions, then those that it reduces; and
+dimensions of which one tile must hold all."""
 
 from __future__ import annotations
 
@@ -30,3 +31,30 @@ def domain_of(meaning: Meaning, node: Node) -> TileType:
                 field=node.name,
             )
     return TileType(dims, tuple(sizes[d] for d in dims), node.type.dtype)
+
+
+def uncut_dims(meaning: Meaning) -> dict[str, int]:
+    """Those with the tile's size; ``Meaning.uncut`` says which they are."""
+    found: dict[str, int] = {}
+    for node in meaning.nodes:
+        sizes = meaning.domain(node).sizes
+        found |= {d: sizes[d] for d in set(meaning.grid) & set(sizes) - set(node.type.dims)}
+    for node in meaning.inputs:
+        moves = {*meaning.grid, *([meaning.over] if node.kind is NodeKind.STREAM else [])}
+        found |= {d: s for d, s in node.type.sizes.items() if d not in moves}
+    for node in meaning.nodes:
+        if node.kind is NodeKind.VIEW:
+            own = meaning[node.uses[0]].type.dims
+            found |= {d: s for d, s in node.type.sizes.items() if d not in own}
+    for output in meaning.outputs:
+        names, seen = [output.name], set[str]()
+        while names:
+            node = meaning[names.pop()]
+            if node.name not in seen:
+                seen.add(node.name)
+                names.extend(node.operands)
+        for node in meaning.inputs:
+            if node.name in seen:
+                lost = {*node.type.dims, *(one.per for one in node.chosen)}
+                found |= {d: meaning.tile[d] for d in lost & {*meaning.grid} - {*output.type.dims}}
+    return found

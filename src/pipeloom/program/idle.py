@@ -249,6 +249,8 @@ def _iteration(
             values[node.name] = _Value(carried[node.name], carry=node.name)
         elif node.kind is NodeKind.OP:
             values[node.name] = _computed(meaning, node, values, inputs)
+        elif node.kind is NodeKind.VIEW:
+            values[node.name] = values[node.uses[0]]
         else:
             values[node.name] = _given(meaning, node, end, inputs)
     return values

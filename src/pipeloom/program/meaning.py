@@ -26,12 +26,13 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 from pipeloom.program.added_outputs import check_added
 from pipeloom.program.block_ops import check_block_op, check_whole_blocks
-from pipeloom.program.domains import domain_of
+from pipeloom.program.domains import domain_of, uncut_dims
 from pipeloom.program.idle import Inputs, adds_up, idles_before, idles_past, idles_past_end
 from pipeloom.program.index_arrays import index_nodes
 from pipeloom.program.nodes import ALIGNMENTS, POSITIVE, Node, NodeKind, Region
 from pipeloom.program.placed_streams import check_placed, derived_sizes
 from pipeloom.program.problem_spans import ProblemSpan, batch_of, check_batch, turns_of
+from pipeloom.program.tile_views import check_view
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 from pipeloom.program.whole_numbers import check_integers
@@ -160,6 +161,8 @@ class Meaning:
                 hint="an output uses the one value that it stores",
                 field=node.name,
             )
+        if node.kind is NodeKind.VIEW:
+            check_view(self, node)
         check_start(node.name, node.start)
         self._check_region(node)
         self._check_shape(node)
@@ -369,25 +372,7 @@ class Meaning:
         which it would find a part; and those that some output lacks though it depends on them:
         every workgroup along them would store another value.
         """
-        found: dict[str, int] = {}
-        for node in self.nodes:
-            sizes = self.domain(node).sizes
-            found |= {d: sizes[d] for d in set(self.grid) & set(sizes) - set(node.type.dims)}
-        for node in self.inputs:
-            moves = {*self.grid, *([self.over] if node.kind is NodeKind.STREAM else [])}
-            found |= {d: s for d, s in node.type.sizes.items() if d not in moves}
-        for output in self.outputs:
-            names, seen = [output.name], set[str]()
-            while names:
-                node = self[names.pop()]
-                if node.name not in seen:
-                    seen.add(node.name)
-                    names.extend(node.operands)
-            for node in self.inputs:
-                if node.name in seen:
-                    lost = {*node.type.dims, *(one.per for one in node.chosen)}
-                    found |= {d: self.tile[d] for d in lost & {*self.grid} - {*output.type.dims}}
-        return found
+        return uncut_dims(self)
 
     def all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes with those that follow from arrays which lie elsewhere; raises where they disagree.
@@ -432,6 +417,15 @@ class Meaning:
     def _domains(self) -> dict[str, TileType]:
         return {}
 
+    def loaded(self, name: str) -> Node:
+        """The input whose tile a value is, or a view of; else the value's own node.
+
+        Args:
+            name: The value's name.
+        """
+        node = self[name]
+        return self[node.uses[0]] if node.kind is NodeKind.VIEW else node
+
     def source(self, name: str, iteration: int) -> tuple[str, int] | None:
         """Whose value ``name`` has at ``iteration``: a carry has its update's of one before.
 
@@ -447,4 +441,5 @@ class Meaning:
                 return None
             iteration -= 1
             node = self[node.uses[0]]
+        node = self.loaded(node.name)
         return node.name, iteration if node.region is Region.LOOP else 0

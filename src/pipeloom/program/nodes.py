@@ -27,6 +27,9 @@ class NodeKind(Enum):
     """A tile of global memory per iteration."""
     RESIDENT = "resident"
     """A tile of global memory, the same in every iteration."""
+    VIEW = "view"
+    """The first elements of a tile of global memory, under dimensions of their own: what a product
+    reads along another side than the tile's other users do."""
     SCALAR = "scalar"
     """A kernel argument."""
     CONSTANT = "constant"
@@ -45,7 +48,7 @@ class NodeKind(Enum):
     @property
     def is_input(self) -> bool:
         """Whether its value comes from outside."""
-        return self not in (NodeKind.CARRY, NodeKind.OP, NodeKind.OUTPUT)
+        return self not in (NodeKind.CARRY, NodeKind.OP, NodeKind.OUTPUT, NodeKind.VIEW)
 
     @property
     def is_number(self) -> bool:
@@ -104,7 +107,7 @@ class Node:
     op: str = ""
     """The op's name in the vocabulary, for an OP."""
     uses: tuple[str, ...] = ()
-    """The operands by name. A CARRY uses its update, an OUTPUT what it stores."""
+    """The operands by name. A CARRY uses its update, an OUTPUT what it stores, a VIEW its tile."""
     init: str | None = None
     """A value to which a reducing op adds its result (``C += A @ B``)."""
     start: float | None = None

@@ -126,6 +126,8 @@ def _once(
             reaches_on = wide and len(node.type.dims) > 1 and node.type.dims[-1] == dim
             if ends_with_block(meaning, node) if dim == meaning.over else not reaches_on:
                 past[node.name] = exactly(0)
+        elif node.kind is NodeKind.VIEW and dim in meaning[node.uses[0]].type.dims:
+            past[node.name] = past[node.uses[0]]
         elif node.kind is NodeKind.LEFT:
             past[node.name] = Range(-MOST_LEFT, 0.0)
         elif node.kind is NodeKind.OP:

@@ -328,6 +328,8 @@ def node_text(node: Node, *, sized: bool = True) -> str:
         return f"{node.name} = {node.op}({', '.join(node.uses)}){added}{where}, {kind}"
     if node.kind is NodeKind.OUTPUT:
         return f"{node.name} = {', '.join(node.uses)}, stored as {kind}"
+    if node.kind is NodeKind.VIEW:
+        return f"{node.name}: the first of {', '.join(node.uses)}, {kind}"
     if node.kind is NodeKind.CARRY:
         return f"{node.name}: {', '.join(node.uses)} of the iteration before, {kind}"
     return f"{node.name}: {_KINDS[node.kind]}, {kind}"

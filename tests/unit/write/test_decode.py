@@ -3,6 +3,7 @@ attention in double precision."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,15 +11,16 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, keep
-from pipeloom.declare.kernels import decode_attention, decode_reduce
+from pipeloom.declare.kernels import decode_attention, decode_latent, decode_reduce
 from pipeloom.device.contracts import KernelContract
 from pipeloom.device.tensors import view_of
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import ConfigError, GraphError
+from pipeloom.judge.verify import Status, verify
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.program import Meaning
+from pipeloom.program import Meaning, Program, Step, Work
 from pipeloom.program.index_forms import digit
 from pipeloom.write import assemble, emit_program, launch_record
 
@@ -45,7 +47,7 @@ def attention(q: Array, k: Array, v: Array, seen: Array) -> Array:
     found = np.zeros((len(q), v.shape[1]))
     for row, (query, count) in enumerate(zip(q, seen, strict=True)):
         if count > 0:
-            scores = k[:count] @ query.astype(np.float64) * DEPTH**-0.5
+            scores = k[:count] @ query.astype(np.float64) * len(query) ** -0.5
             weights = np.exp(scores - scores.max())
             found[row] = weights / weights.sum() @ v[:count]
     return found
@@ -148,6 +150,81 @@ def test_caches_of_8_bits_in_pages() -> None:
             seen = np.full(rows, length)
             meant = attention(q[b, h], meant_k[b, h], meant_v[b, h], seen)
             assert np.abs(joined(out[b, h], lse[b, h]) - meant).max() < 0.06
+
+
+@cache
+def latent() -> Program:
+    return pipeline(decode_latent(16, TILE, 64, 32, page=16), "gfx950", {"v": 2})
+
+
+def test_values_that_are_columns_of_keys() -> None:
+    """One array, one tile: a product takes its rows, another the columns, which waves share."""
+    emitted, rng, page = emit_program(latent()), np.random.default_rng(6), 16
+    keys, rows, batch = 80, 6, 3
+    lengths = np.array([0, 49, keys])
+    k = rng.standard_normal((batch, 1, keys, 96)).astype(np.float32)
+    q = rng.standard_normal((batch, rows, 96)).astype(np.float32)
+    table = rng.permutation(batch * keys // page).reshape(batch, -1)
+    cut = in_pages(k, table, page)[0]
+    sizes = {"batch": batch, "splits": 2, "q": rows, "c": 96, "v": 64}
+    sizes |= {"table_length": table.shape[1], "pages": table.size, "slots": page}
+    arrays = {"lengths": lengths, "Q": q, "table": table, "K": cut}
+    trial = run_program(emitted, assemble(emitted), sizes=sizes, arrays=arrays, data=Data.NORMAL)
+    assert trial.ok, trial.summary()
+    out, lse = (trial.outputs[name].astype(np.float64) for name in ("out", "lse"))
+    for b, length in enumerate(lengths):
+        seen = np.full(rows, length)
+        meant = attention(q[b], k[b, 0], k[b, 0, :, :64], seen)
+        assert np.abs(joined(out[b], lse[b]) - meant).max() < 0.02
+
+
+def test_a_read_of_other_columns_is_no_proof() -> None:
+    """What the second product takes is followed through the view to the tile of keys."""
+    program = latent()
+    assert verify(program).status is Status.PROVED
+    moved = 0
+
+    def wrong(step: Step) -> Step:
+        nonlocal moved
+        if not isinstance(step, Work) or not step.is_copy or moved:
+            return step
+        if not step.writes[0].resource.startswith("V"):
+            return step
+        moved += 1
+        read = step.reads[0]
+        boxes = tuple((rows, (start + 16, stop + 16)) for rows, (start, stop) in read.boxes)
+        return replace(step, reads=(replace(read, boxes=boxes),))
+
+    groups = tuple(
+        replace(
+            group,
+            sections=tuple(
+                replace(section, steps=tuple(map(wrong, section.steps)))
+                for section in group.sections
+            ),
+        )
+        for group in program.groups
+    )
+    assert moved == 1
+    assert verify(replace(program, groups=groups)).status is not Status.PROVED
+
+
+def test_views_that_are_no_part_of_a_tile_are_refused() -> None:
+    def viewed(**how: Any) -> Loop:
+        loop = Loop("viewed", over="keys")
+        q = loop.resident("Q", "bf16", q=16, d=64)
+        k = loop.stream("K", "bf16", keys=32, d=64)
+        scores = keep(q @ k.staged(), loop.left("keys", 32), 1)
+        v = loop.view("V", scores if how.get("computed") else k, **how.get("dims", {}))
+        total = loop.carry("O", q=16, v=64)
+        total += scores.to("bf16") @ v.staged()
+        loop.store("out", total)
+        return loop
+
+    with pytest.raises(GraphError, match="of keep"):
+        _ = viewed(computed=True, dims={"keys": 32, "v": 64}).meaning
+    with pytest.raises(GraphError, match="v = 65 for d = 64"):
+        _ = viewed(dims={"keys": 32, "v": 65}).meaning
 
 
 def in_pages(values: Array, table: Array, page: int) -> Array:

@@ -139,6 +139,7 @@ class Wants:
                 return Want("number", number=node.start)
             iteration -= 1
             node = self._meaning[node.uses[0]]
+        node = self._meaning.loaded(node.name)
         if node.kind is NodeKind.CONSTANT:
             assert node.start is not None
             return Want("number", number=node.start)

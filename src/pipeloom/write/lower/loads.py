@@ -363,6 +363,8 @@ def _harmless_past_rows(context: Context, array: Array) -> bool:
     meaning, dim = context.program.meaning, array.dims[-1]
     reached = {array.name}
     for node in meaning.nodes:
+        if node.kind is NodeKind.VIEW and reached & set(node.operands):
+            return False
         if node.kind is NodeKind.OP and reached & set(node.operands):
             if dim in meaning.domain(node).dims and dim not in node.type.dims:
                 return False
