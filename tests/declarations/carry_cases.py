@@ -311,4 +311,38 @@ def mean_and_variance_row_by_row() -> pl.Loop:
     return loop
 
 
+@right(running, {"r": 90, "c": 60}, near=2.0**-12)
+def mean_and_variance_of_several_rows_at_a_time() -> pl.Loop:
+    loop = pl.Loop("chunks", over="r")
+    x, n = loop.stream("X", pl.F32, r=16, c=64), loop.carry("n")
+    mean, squares = loop.carry("m", c=64), loop.carry("s", c=64)
+    rows = pl.where(loop.left("r") >= 1, 1.0, 0.0).sum("r")
+    here = x.sum("r") / rows
+    off, both = here - mean, n + rows
+    more = ((x - here) ** 2).sum("r") + off * off * n * rows / both
+    loop.store("var", squares.becomes(squares + more) / loop.size("r"))
+    loop.store("mean", mean.becomes(mean + off * rows / both))
+    n.becomes(both)
+    return loop
+
+
+def chunked(Q: Array, K: Array, V: Array) -> Any:
+    state, out = np.zeros((Q.shape[1], V.shape[1])), []
+    for at in range(0, len(Q), 32):
+        out.append(Q[at : at + 32] @ state)
+        state = state + K[at : at + 32].T @ V[at : at + 32]
+    return np.concatenate(out)
+
+
+@right(chunked, {"t": 96, "d": 32, "w": 32}, near=2.0**-7)
+def linear_attention_to_the_states_of_chunks() -> pl.Loop:
+    loop = pl.Loop("chunks", over="t")
+    q, k = (loop.stream(name, pl.BF16, t=32, d=32) for name in "QK")
+    v, s = loop.stream("V", pl.BF16, t=32, w=32), loop.carry("S", d=32, w=32)
+    out = q @ s.to(pl.BF16)
+    s += k.staged() @ v.staged()
+    loop.store("out", out)
+    return loop
+
+
 CASES = listed(globals())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import pipeloom as pl
 from tests.declarations.cases import listed, refused
 
@@ -112,6 +114,37 @@ def the_same_array_as_two_streams() -> pl.Loop:
     c = loop.carry("C", m=32, n=32)
     c += loop.stream("X", pl.BF16, m=32, k=32) @ loop.stream("X", pl.BF16, n=32, k=32)
     loop.store("out", c)
+    return loop
+
+
+@refused
+def windows_of_channels_that_no_matrix_multiplies() -> pl.Loop:
+    loop = pl.Loop("pool", over="k")
+    x = loop.stream("X", pl.BF16, m=32, k=1, c=32)
+    p, q, r, s = pl.digit("p", "h"), pl.digit("q", "w"), pl.digit("r", 2), pl.digit("s", 2)
+    channel = pl.digit("channel", "ch")
+    loop.place("X", m=(p, q), k=(r, s), c=(channel,), h=2 * p + r, w=2 * q + s, ch=channel)
+    most = loop.carry("most", start=-np.inf, m=32, c=32)
+    loop.store("out", most.becomes(pl.maximum(most, x.max("k"))))
+    return loop
+
+
+@refused
+def rows_scattered_in_every_iteration() -> pl.Loop:
+    loop = pl.Loop("scatter", over="c")
+    loop.store("out", loop.stream("X", pl.F32, t=16, c=64) * 2.0)
+    loop.adds("out")
+    channel = pl.digit("channel", "ch")
+    loop.place("out", c=(channel,), s=loop.indices("at", "t"), ch=channel)
+    return loop
+
+
+@refused
+def what_is_left_reduced() -> pl.Loop:
+    loop, x = stream("left", r=16, n=64)
+    total = loop.carry("total", n=64)
+    total += x.sum("r") / pl.minimum(loop.left("r").max("r"), 16.0)
+    loop.store("out", total)
     return loop
 
 

@@ -391,4 +391,16 @@ def added_to_a_transposed_one() -> pl.Loop:
     return loop
 
 
+def filtered(X: Array, F: Array) -> Any:
+    return np.einsum("hrwsc,rsc->hwc", X, F)
+
+
+@right(filtered, {"h": 5, "r": 3, "w": 6, "s": 3, "c": 40}, chip="gfx942", near=2.0**-12)
+def depth_wise_filters_of_windows() -> pl.Loop:
+    loop = pl.Loop("depthwise", over="h")
+    x = loop.stream("X", pl.F32, h=1, r=3, w=4, s=3, c=64)
+    loop.store("out", (x * loop.resident("F", pl.F32, r=3, s=3, c=64)).sum("r", "s"))
+    return loop
+
+
 CASES = listed(globals())

@@ -85,7 +85,12 @@ def _check_scattered(loop: str, over: str, node: Node, place: AddressMap) -> Non
             f"{loop}: output {node.name!r} is stored at "
             + ", ".join(f"{one.dim} = {one.index}" for one in place.indexed),
             hint="scatter rows of an output of two dimensions: loop.place('out', n=(f,), "
-            "rows=ids, columns=f) with f = pl.digit('f', 'columns')",
+            "rows=ids, columns=f) with f = pl.digit('f', 'columns')"
+            + (
+                f"; and behind the loop, of what is carried: total += x.sum({over!r})"
+                if over in node.type.dims
+                else ""
+            ),
             field=node.name,
         )
 
@@ -190,7 +195,9 @@ def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
             f"{loop}: {node.name!r} has {last.index} along {last.dim!r}, where neighbours lie, and "
             f"its tile ends with {node.type.dims[-1]!r}",
             hint=f"let the last dimension of the tile be {over!r}, and its fastest digit alone the "
-            "index along the array's last dimension (channels last)",
+            "index along the array's last dimension (channels last); windows that no matrix "
+            "multiplies (pools, depth-wise filters) are a view of the padded array, "
+            "[h, r, w, s, channels], and x.max('r', 's')",
             field=node.name,
         )
     _check_elements(loop, node)

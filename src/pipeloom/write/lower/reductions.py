@@ -58,7 +58,7 @@ def terms_of(
     if source.left is not None:
         raise EmitError(
             f"{work.label} reduces what is left along {source.dims[0]!r}",
-            hint="compute it from something that is loaded",
+            hint="count what is there, where(left >= 1, 1.0, 0.0).sum(...), or sum what is loaded",
             field=work.label,
         )
     if source.tile is None:
