@@ -7,17 +7,23 @@ streams may begin with zeros, which the writer's ``Placing`` says. Others comput
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from pipeloom.program import Program
+from pipeloom.drive.margins import verdict_of
+from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.write import EmitError, EmittedKernel, Placing, emit_program
 
 
-def emit_any_size(program: Program, **options: Any) -> EmittedKernel:
+def emit_any_size(
+    program: Program, *, ops: Vocabulary = VOCABULARY, **options: Any
+) -> EmittedKernel:
     """The kernel of a program; of a loop that adds up, one for every size, where it fits.
 
     The loop's trips are the same; a copy of the first one leaves out what lies before the arrays.
+    What meets in simulation is a RACE here, too, whatever may be written of TIMING.
     """
+    options = {"judge": partial(verdict_of, ops=ops), "ops": ops} | options
     meaning = program.meaning
     of_loop = program.provenance.source.startswith("loop ")
     if of_loop and not meaning.ragged and meaning.adds_up:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
-from pipeloom.drive.margins import lay_margins
+from pipeloom.drive.margins import verdict_of
 from pipeloom.drive.opening import Opened, open_source
 from pipeloom.drive.sources import Named, Source
-from pipeloom.judge.verify import Verdict, verify
+from pipeloom.judge.verify import Verdict
 from pipeloom.program import Program
 
 
@@ -35,8 +35,7 @@ def judge(
     """
     opened = open_source(what, keep_interrupted=keep_interrupted)
     program = opened.program()
-    found = verify(program, counter_stall=counter_stall, ops=opened.ops)
-    verdict = lay_margins(program, found)
+    verdict = verdict_of(program, counter_stall=counter_stall, ops=opened.ops)
     return Judged(opened, program, verdict, emitted_form(opened.source))
 
 

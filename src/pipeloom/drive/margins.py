@@ -1,6 +1,7 @@
 """By how many cycles a simulated machine keeps unordered accesses apart, at the least.
 
-    lay_margins(program, verdict)       # beside the findings of a program
+    verdict_of(program)                 # with margins beside its findings
+    lay_margins(program, verdict)       # beside the findings that somebody has already
 
 ``recorded_margins`` has those of a recorded workgroup.
 
@@ -19,9 +20,10 @@ from pipeloom.errors import ScheduleError
 from pipeloom.judge.happens_before.nominal_clock import Window, margin
 from pipeloom.judge.simulate import Kind, Trace, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.issued import wave_programs
+from pipeloom.judge.verify import verify
 from pipeloom.judge.verify.findings import Finding, FindingKind, Status, StepPlace, Verdict
 from pipeloom.machine.target import Target
-from pipeloom.program import Program
+from pipeloom.program import VOCABULARY, Program, Vocabulary
 
 RUNS = ((0.0, 0), *((1.0, seed) for seed in range(6)))
 """(jitter, seed) of each simulated run."""
@@ -39,6 +41,19 @@ def traces(
 
 _Place = tuple[int, str, int, int | None]
 """Wave, section, slot, trip."""
+
+
+def verdict_of(
+    program: Program, *, ops: Vocabulary = VOCABULARY, counter_stall: bool | None = None
+) -> Verdict:
+    """What every command says of a program, and what decides whether it is emitted.
+
+    Args:
+        program: What to judge.
+        ops: Every op that it uses.
+        counter_stall: That of ``judge.verify.verify``.
+    """
+    return lay_margins(program, verify(program, counter_stall=counter_stall, ops=ops))
 
 
 def lay_margins(program: Program, verdict: Verdict) -> Verdict:

@@ -23,7 +23,7 @@ from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.emitting import emit as emit_job
 from pipeloom.drive.heads import by_head
-from pipeloom.drive.margins import lay_margins
+from pipeloom.drive.margins import verdict_of
 from pipeloom.drive.opening import open_source
 from pipeloom.drive.reporting import report as report_job
 from pipeloom.drive.simulating import SimulateJob
@@ -38,7 +38,6 @@ from pipeloom.judge.simulate.issued import simulate as simulate_program
 from pipeloom.judge.simulate.issued import usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict
-from pipeloom.judge.verify import verify as verify_program
 from pipeloom.machine.target import Target
 from pipeloom.order.modulo import ModuloProblem, SolveProgress
 from pipeloom.program import VOCABULARY, Program, Vocabulary
@@ -102,8 +101,7 @@ def verify(
     if isinstance(source, CompiledSchedule):
         check_agreement(source)
     program = as_program(source, kernel)
-    found = verify_program(program, counter_stall=counter_stall, ops=ops or _ops(source))
-    return lay_margins(program, found)
+    return verdict_of(program, counter_stall=counter_stall, ops=ops or _ops(source))
 
 
 @overload

@@ -9,9 +9,11 @@ from pipeloom.drive import margins
 from pipeloom.drive.checking import check
 from pipeloom.drive.judging import judge
 from pipeloom.drive.margins import lay_margins
+from pipeloom.drive.programs import emit
 from pipeloom.drive.sources import Source
 from pipeloom.judge.verify import Status, verify
 from pipeloom.program import Program
+from pipeloom.write.faults import GateError
 
 
 def _of(tile: str) -> Program:
@@ -43,6 +45,12 @@ def test_the_size_that_failed_on_gpus_meets_in_simulation(
         for kind in {f.kind for f in laid.findings}:
             mine = [f.simulated for f in laid.findings if (f.status, f.kind) == (state, kind)]
             assert mine == sorted(mine, key=lambda one: -(1 << 30) if one is None else one)
+
+
+def test_what_meets_in_simulation_is_not_emitted() -> None:
+    """By nominal latencies alone it is TIMING, which may be asked for."""
+    with pytest.raises(GateError, match="is RACE, so it is not emitted"):
+        emit(_of("64x64x128"), allow_timing=True)
 
 
 def test_a_program_without_instructions_keeps_its_verdict() -> None:
