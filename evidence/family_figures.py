@@ -401,8 +401,8 @@ def page(compared: Sequence[Compared]) -> str:
             " results as inputs.",
             "- **Decode** is the memory's time. [decode.md](../docs/decode.md) says which of our"
             " loops reach that rate, and which caches they",
-            "  read; none has the 512 latent columns of MLA, so those rows say what such a loop"
-            " could reach.",
+            "  read; ours has the 512 latent columns of MLA at that rate in bf16 only, so those"
+            " rows say what one in fp8 could reach.",
             "- **The backward pass** has the cycles of [attention.md](../docs/attention.md) by tile"
             " and the ends of a block of the forward pass;",
             "  masked tiles of causal ones are taken to cost as plain ones.",
