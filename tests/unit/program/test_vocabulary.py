@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -98,3 +99,11 @@ def test_ops_of_bits_are_those_of_32_bits_whatever_they_are_given(name: str) -> 
     by = np.array([3, 2, 1, 5, 4, 1], np.int32)
     wanted = (kinds | shifts)[name](whole, by)
     np.testing.assert_array_equal(VOCABULARY[name].apply(given, by.astype(np.float64)), wanted)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_waves_see_the_rest_of_turns_in_f32_however_many_there_are(name: str) -> None:
+    for angle in np.linspace(-1600, 1600, 97, dtype=np.float32):
+        turns = float(angle * np.float32(0.15915494))
+        wanted = getattr(math, name)(2 * math.pi * (turns - math.floor(turns)))
+        assert abs(float(VOCABULARY[name].apply(np.array([angle]))[0]) - wanted) < 1e-7
