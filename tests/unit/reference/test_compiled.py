@@ -133,6 +133,10 @@ def kernel_of(*ops: OpDesc) -> CompiledSchedule:
     return replace(build_schedule("ping_pong"), kernel=entries, kernel_deps=())
 
 
+def test_an_entry_prefetches_where_that_is_said() -> None:
+    assert not any(entry.is_prefetch for entry in kernel_of(OpDesc.barrier()).kernel)
+
+
 def test_counts_by_kind() -> None:
     vm, lgkm, barrier = OpDesc.wait_vm(1), OpDesc.wait_lgkm(2), OpDesc.barrier()
     fences = [OpDesc.set_prio(1), OpDesc.schedule_barrier(), OpDesc.sched_group_barrier(3, 1)]
