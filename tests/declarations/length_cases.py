@@ -132,4 +132,51 @@ def largest_of_single_rows_between() -> pl.Loop:
     return loop
 
 
+@right(
+    lambda X: sum((X[t : t + 4].sum(0) ** 2 for t in range(0, len(X), 4)), np.zeros(X.shape[1])),
+    *({"t": t, "n": 20} for t in (0, 3, 9, 12)),
+)
+def squares_of_sums_of_tiles() -> pl.Loop:
+    loop = pl.Loop("squares", over="t")
+    total, part = loop.carry("total", n=16), loop.stream("X", pl.F32, t=4, n=16).sum("t")
+    total += part * part
+    loop.store("out", total)
+    return loop
+
+
+@right(
+    lambda A, B: sum(
+        (np.maximum(A[:, k : k + 32] @ B[:, k : k + 32].T, 0) for k in range(0, A.shape[1], 32)),
+        np.zeros((len(A), len(B))),
+    ),
+    *({"m": 20, "n": 7, "k": k} for k in (5, 40, 64)),
+)
+def products_of_tiles_above_zero() -> pl.Loop:
+    loop = pl.Loop("above", over="k")
+    a, b = loop.stream("A", pl.BF16, m=32, k=32), loop.stream("B", pl.BF16, n=32, k=32)
+    total = loop.carry("total", m=32, n=32)
+    total += pl.maximum(a.staged() @ b.staged(), 0.0)
+    loop.store("out", total)
+    return loop
+
+
+def decayed_where_above_zero(X: np.ndarray) -> np.ndarray:
+    state = np.ones(X.shape[1])
+    for t in range(0, len(X), 2):
+        new = X[t : t + 2].sum(0)
+        state = np.where(new > 0, state * 0.5 + new, state)
+    return state
+
+
+@right(decayed_where_above_zero, *({"t": t, "n": 20} for t in (0, 3, 8)))
+def decays_under_a_condition() -> pl.Loop:
+    loop = pl.Loop("decays", over="t")
+    new = loop.stream("X", pl.F32, t=2, n=16).sum("t")
+    state = loop.carry("state", start=1.0, n=16)
+    with loop.when(new > 0.0):
+        state = state.becomes(state * 0.5 + new)
+    loop.store("out", state)
+    return loop
+
+
 CASES = listed(globals())

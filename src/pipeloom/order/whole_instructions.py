@@ -16,8 +16,9 @@ from pipeloom.errors import ScheduleError
 from pipeloom.machine.target import Target
 from pipeloom.order.matrix_choice import wanted_granules
 from pipeloom.program.meaning import Meaning
-from pipeloom.program.nodes import NodeKind, Region
-from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, Reduce
+from pipeloom.program.nodes import NodeKind
+from pipeloom.program.only_adds import only_adds
+from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY
 
 
 def whole_instructions(loop: Loop, target: Target) -> Loop:
@@ -64,24 +65,6 @@ def _kept(meaning: Meaning) -> set[str]:
             kept |= set(meaning.domain(node).dims) - set(node.type.dims)
     return (
         kept
-        if (meaning.ragged or meaning.adds_up) and _sums_only(meaning)
+        if (meaning.ragged or meaning.adds_up) and only_adds(meaning)
         else {*kept, meaning.over}
     )
-
-
-def _sums_only(meaning: Meaning) -> bool:
-    """Whether every iteration only adds to what is carried, element of the loop by element."""
-    carried = {n.name for n in meaning.nodes if n.kind is NodeKind.CARRY}
-    totals = set(carried)
-    for node in meaning.nodes:
-        if node.region is not Region.LOOP or node.kind not in (NodeKind.OP, NodeKind.OUTPUT):
-            continue
-        sums = node.op in VOCABULARY and VOCABULARY[node.op].reduce is Reduce.ADD
-        reduces = meaning.over in set(meaning.domain(node).dims) - set(node.type.dims)
-        if totals & set(node.uses) or node.when is not None:
-            return False
-        if sums and reduces and node.init in totals:
-            totals.add(node.name)
-        elif reduces or node.init is not None:
-            return False
-    return all(meaning[name].uses[0] in totals for name in carried)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from pipeloom.machine.dtypes import F32
 from pipeloom.program.nodes import POSITIVE, Node, NodeKind, Region
+from pipeloom.program.only_adds import only_adds
 from pipeloom.program.ranges import ANYTHING, Range, exactly, held, joined, result, stored
 from pipeloom.program.vocabulary import VOCABULARY, Reduce
 
@@ -116,11 +117,14 @@ def idles_before(meaning: Meaning, since: str, inputs: Inputs = Inputs.FINITE) -
 
 
 def adds_up(meaning: Meaning, inputs: Inputs = Inputs.ALL) -> bool:
-    """Whether zeros before the arrays begin change nothing: what is streamed is added up.
+    """Whether zeros before the arrays begin change nothing: what is streamed is added up, whichever
+    elements a tile has.
 
     Zero times a value that is infinite would be NaN: that depends on the inputs. Where nothing but
     streams is stored as they are, the zeros are stored before them; beside sums, nobody says where.
     """
+    if not (only_adds(meaning) or _in_whole_tiles(meaning)):
+        return False
     values = _values(meaning, End.BEFORE, inputs)
     sums = any(node.region is Region.AFTER for node in meaning.outputs)
     for node in meaning.nodes:
@@ -153,6 +157,14 @@ def _of_one_code(meaning: Meaning, node: Node) -> bool:
     dims = [d for d in meaning.domain(node).dims if d not in node.type.dims]
     alone = stream.kind is NodeKind.STREAM and stream.type.dims[-1] == over and dims == [over]
     return alone and stream.type.dtype.covers == stream.type.sizes[over]
+
+
+def _in_whole_tiles(meaning: Meaning) -> bool:
+    """Whether sizes along the loop are whole tiles, for a stream has a code for each, or several:
+    then zeros before the arrays are, too, and every tile has the elements that it is said to."""
+    kinds = (n.type for n in meaning.inputs if n.kind is NodeKind.STREAM)
+    codes = (t for t in kinds if t.dims[-1] == meaning.over and t.dtype.covers > 1)
+    return any(t.dtype.covers % t.sizes[meaning.over] == 0 for t in codes)
 
 
 def usual_values(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> Mapping[str, _Value]:
