@@ -8,12 +8,14 @@ import numpy as np
 
 from benchmarks.family_cases.drawn import Array, Kind, Problem, gaps
 from pipeloom.declare.kernels import (
+    attention_backward_added,
     attention_backward_keys,
     attention_backward_queries,
     attention_backward_rows,
 )
 from pipeloom.drive.trial import Data, Launchable
 from pipeloom.machine.dtypes import dtype_for
+from pipeloom.order.in_order import in_order
 
 PEAK = 6.0
 """By what some keys exceed others, so that rows have one key that counts."""
@@ -30,6 +32,9 @@ MADE: tuple[Callable[[], Kind], ...] = (
     lambda: Kind(attention_backward_queries(32, 32, 64, "fp16", causal=True), "gfx950", 1),
     lambda: Kind(attention_backward_queries(64, 32, 64, "fp16"), "gfx942", 2),
     lambda: Kind(attention_backward_queries(32, 32, 32, causal=True), "gfx942", 1),
+    lambda: Kind(attention_backward_added(32, 32, 64), "gfx950", 1, in_order),
+    lambda: Kind(attention_backward_added(32, 32, 32, "fp16", causal=True), "gfx942", 1, in_order),
+    lambda: Kind(attention_backward_keys(128, 32, 128), "gfx942", 4, in_order),
 )
 KINDS = len(MADE)
 """Different kernels; problems take them in turn."""

@@ -13,6 +13,7 @@ from pipeloom.declare import Loop
 from pipeloom.drive.any_size import emit_any_size
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import SPARE, Data, Launchable, Trial, run_program
+from pipeloom.order.strategy import Strategy
 from pipeloom.program import NodeKind, Program
 from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.write import assemble
@@ -30,10 +31,12 @@ class Kind:
     loop: Loop
     arch: str
     waves: int | Mapping[str, int] = 4
+    otherwise: Strategy | None = None
+    """Who orders a loop that is not woven."""
 
     def program(self) -> Program:
         """Derived and proved."""
-        return pipeline(self.loop, self.arch, self.waves)
+        return pipeline(self.loop, self.arch, self.waves, otherwise=self.otherwise)
 
     def ready(self) -> Launchable:
         """Emitted, assembled and loaded."""

@@ -140,3 +140,56 @@ def attention_backward_queries(
     arrays = ("Q", "dO", "shift", "delta", "dQ")
     loop.batch(*arrays, over=("batch", "heads", "group"))
     return loop
+
+
+def attention_backward_added(
+    keys: int = 64,
+    queries: int = 32,
+    depth: int = 64,
+    dtype: DType | str = BF16,
+    *,
+    causal: bool = False,
+    name: str = "attention_backward_added",
+) -> Loop:
+    """dK and dV of one block of keys, over the queries, and its part of dQ, which is added to f32.
+
+    One kernel instead of two, five products instead of seven. Blocks of keys add to the same dQ, in
+    an order that nobody decides: its last places may differ from run to run. dQ begins as zeros.
+    ``shift`` and ``delta`` are those of ``attention_backward_rows``; the heads of a group follow
+    each other along ``q``.
+
+    Args:
+        keys: Keys and values of a workgroup, which is one wave.
+        queries: Queries that one iteration takes.
+        depth: The size of a query, of a key and of a value.
+        dtype: The element type of Q, K, V, dO, dK and dV.
+        causal: Whether a query sees only keys up to its own place, counted from the end; a kernel
+            of one query head for each key head.
+        name: What pages and the kernel's symbol call it.
+    """
+    loop = Loop(name, over="q")
+    k = loop.resident("K", dtype, keys=keys, d=depth).staged()
+    v = loop.resident("V", dtype, keys=keys, d=depth)
+    q = loop.stream("Q", dtype, q=queries, d=depth).staged()
+    gradient = loop.stream("dO", dtype, q=queries, d=depth).staged()
+    shift, delta = (loop.stream(array, F32, q=queries).staged() for array in ("shift", "delta"))
+    scale = loop.scalar("scale", usual=depth**-0.5, positive=True)
+    of_keys = loop.carry("dK sum", F32, start=0, keys=keys, d=depth)
+    of_values = loop.carry("dV sum", F32, start=0, keys=keys, d=depth)
+    scores = (k @ q).named("S")
+    left, keys_left = loop.left("q", queries), loop.left("keys", keys)
+    scores = keep(scores, keys_left, left) if causal else keep(scores, left, 1)
+    p = exp2(fma(scores, scale * LOG2_E, shift)).named("P")
+    of_values += p.to(dtype) @ gradient
+    of_scores = p * ((v @ gradient).named("dP") - delta)
+    if causal:
+        of_scores = within(of_scores, keys_left, left)
+    of_scores = of_scores.to(dtype).named("dS").staged()
+    of_keys += of_scores @ q
+    loop.store("dK", (of_keys * scale).to(dtype))
+    loop.store("dV", of_values.to(dtype))
+    loop.store("dQ", (of_scores @ k) * scale)
+    loop.adds("dQ")
+    arrays = ("K", "V", "Q", "dO", "shift", "delta", "dK", "dV", "dQ")
+    loop.batch(*arrays, over=("batch", "heads"))
+    return loop

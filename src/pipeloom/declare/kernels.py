@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeloom.declare.added import gemm_added as gemm_added
+from pipeloom.declare.backward import attention_backward_added as attention_backward_added
 from pipeloom.declare.backward import attention_backward_keys as attention_backward_keys
 from pipeloom.declare.backward import attention_backward_queries as attention_backward_queries
 from pipeloom.declare.backward import attention_backward_rows as attention_backward_rows

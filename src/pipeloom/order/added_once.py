@@ -1,4 +1,5 @@
-"""What is added to an output is in one lane of one wave: else it would count several times."""
+"""What may be stored: values of the output's type that are computed; and what is added to an output
+is in one lane of one wave, for else it would count several times."""
 
 from __future__ import annotations
 
@@ -10,6 +11,22 @@ from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.order.shares import Shares
 from pipeloom.program.nodes import Node
 from pipeloom.program.resources import Layout
+
+
+def check_stored(loop: str, node: Node, value: Node) -> None:
+    """Raise where an output stores what is none of its own."""
+    if value.type != node.type:
+        raise ConfigError(
+            f"{loop}: output {node.name!r} is {node.type}, but {value.name!r} is {value.type}",
+            hint=f"convert before storing: loop.store({node.name!r}, x.to({node.type.dtype}))",
+            field=node.name,
+        )
+    if value.kind.is_number:
+        raise ConfigError(
+            f"{loop}: output {node.name!r} is a plain number",
+            hint="store something that is computed",
+            field=node.name,
+        )
 
 
 def check_once(loop: str, node: Node, layout: Layout, shape: Sequence[int], shares: Shares) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from pipeloom.errors import ConfigError
@@ -44,6 +45,7 @@ from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout
 from pipeloom.program.tile_views import users_of
+from pipeloom.program.vocabulary import VOCABULARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ class Layouts:
 
     values: Mapping[str, Layout]
     operands: Mapping[tuple[str, str], Layout]
+    through: frozenset[tuple[str, str]] = frozenset()
+    """Products and operands of theirs that are computed and staged, and go through LDS because they
+    lie otherwise."""
 
 
 def is_number(node: Node) -> bool:
@@ -85,12 +90,13 @@ def choose_layouts(
     shares: Shares,
     products: Mapping[str, Product],
     short: Collection[str] = (),
+    staged: Collection[str] = (),
 ) -> Layouts:
     """The layout of every register tile; raises where two users cannot agree.
 
     ``short`` names the products whose operands lie in short runs.
     """
-    chooser = _Chooser(meaning, shares, products, short)
+    chooser = _Chooser(meaning, shares, products, short, staged=staged)
     try:
         chooser.settle()
     except ConfigError:
@@ -106,7 +112,7 @@ def choose_layouts(
         grid = grid_layouts(meaning, shares)
         if grid is not None:
             return Layouts(grid, {})
-    return Layouts(chooser.known, chooser.operands())
+    return Layouts(chooser.known, chooser.operands(), chooser.through)
 
 
 def _apart(
@@ -131,6 +137,7 @@ class _Chooser:
     short: Collection[str]
     apart: bool = False
     """Whether vector ops take the loaded columns of products in a layout of their own."""
+    staged: Collection[str] = ()
     known: dict[str, Layout] = field(default_factory=dict)
 
     def settle(self) -> None:
@@ -179,7 +186,7 @@ class _Chooser:
         found: dict[tuple[str, str], Layout] = {}
         for product in self.products.values():
             node = self.meaning[product.node]
-            computed = [n for n in node.uses if self._is_computed(n)]
+            computed = [n for n in node.uses if self._lies_computed(product, n)]
             worked = any(self._lies_worked(n) for n in node.uses[:2])
             for name in node.uses[2:]:
                 if not is_loaded(self.meaning[name]):
@@ -231,7 +238,8 @@ class _Chooser:
     def _operand_for(self, product: Product, name: str) -> Layout:
         item = self.meaning[name].type
         others = set(self.meaning[product.node].uses[:2]) - {name}
-        beside_result = any(map(self._is_computed, others))  # which has K in runs of its own
+        # A result has K in runs of its own.
+        beside_result = any(self._lies_computed(product, other) for other in others)
         run = RUN if beside_result else run_of(product.op, item.sizes[product.depth], item.dtype)
         return operand(product.op, item.dims, product.depth, run=run)
 
@@ -259,6 +267,30 @@ class _Chooser:
         others = [n for n in users if n.name not in self.products]
         return bool(others) and all(n.kind is NodeKind.OP for n in others)
 
+    def _lies_computed(self, product: Product, name: str) -> bool:
+        """Whether a product takes it as it was computed."""
+        return self._is_computed(name) and (product.node, name) not in self.through
+
+    @cached_property
+    def through(self) -> frozenset[tuple[str, str]]:
+        """Of staged results, those that lie across for a product, by what others take."""
+        by_lane, in_run, found = set[str](), set[str](), set[tuple[str, str]]()
+        for product in self.products.values():
+            for name in filter(self._is_computed, self.meaning[product.node].uses[:2]):
+                others = set(self.meaning[name].type.dims) - {product.depth}
+                if self._is_staged(name) and (product.depth in by_lane or others & in_run):
+                    found.add((product.node, name))
+                    continue
+                in_run.add(product.depth)
+                by_lane |= others
+        return frozenset(found)
+
+    def _is_staged(self, name: str) -> bool:
+        """Whether a result, or what it masks, is to go through LDS."""
+        node = self.meaning[name]
+        mask = node.op in VOCABULARY and VOCABULARY[node.op].masks
+        return name in self.staged or (mask and node.uses[0] in self.staged)
+
     def _is_computed(self, name: str) -> bool:
         """Whether it is computed of a product, or of what is carried."""
         node = self.meaning[name]
@@ -273,7 +305,7 @@ class _Chooser:
         in_run: set[str] = set()
         for product in self.products.values():
             for name in self.meaning[product.node].uses:
-                if self._is_computed(name):
+                if self._lies_computed(product, name):
                     in_run.add(product.depth)
                     by_lane |= set(self.meaning[name].type.dims) - {product.depth}
         return by_lane, in_run

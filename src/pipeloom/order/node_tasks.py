@@ -16,7 +16,7 @@ from math import prod
 
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target, Traffic
-from pipeloom.order.added_once import check_once
+from pipeloom.order.added_once import check_once, check_stored
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number, short_runs
 from pipeloom.order.matrix_choice import Product, divided
@@ -33,21 +33,24 @@ from pipeloom.order.spread import (
     two_blocks_at_once,
 )
 from pipeloom.order.staging import (
+    LDS,
     fetch_sizes,
     load_width,
     patches,
+    relative,
     require_stageable,
     turned,
     turning_tasks,
     uncut_piece,
+    written,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
 from pipeloom.program.meaning import Meaning
-from pipeloom.program.nodes import Node, NodeKind
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tile_views import users_of
-from pipeloom.program.tiles import Box, TileType
+from pipeloom.program.tiles import TileType
 from pipeloom.program.vocabulary import Vocabulary
 
 
@@ -67,7 +70,8 @@ def lower(
     ``turning``: what is multiplied across its rows may pass registers on its way to LDS.
     """
     found, shares = divided(meaning, target, waves, quadrants)
-    layouts = choose_layouts(meaning, shares, found, short_runs(meaning, found, staged, target))
+    short = short_runs(meaning, found, staged, target)
+    layouts = choose_layouts(meaning, shares, found, short, staged)
     lowering = _Lowering(
         meaning=meaning,
         target=target,
@@ -123,7 +127,7 @@ class _Lowering:
     def run(self) -> None:
         """Loads first, then what reads LDS, then ops and stores in order of declaration."""
         for name in self.staged:
-            require_stageable(self.meaning, self.meaning[name])
+            require_stageable(self.meaning, self.meaning[name], layouts=self.layouts)
         if not self.loading.computes and not self.staged:
             raise ConfigError(
                 f"{self.meaning.name} has a group of waves that only load, but stages nothing",
@@ -140,6 +144,7 @@ class _Lowering:
         for node in self.meaning.nodes:
             if node.kind is NodeKind.OP:
                 self._compute(node)
+                self._stage_result(node)
             elif node.kind is NodeKind.OUTPUT:
                 self._store(node)
 
@@ -204,8 +209,9 @@ class _Lowering:
     def _fetch(self, node: Node, layout: Layout) -> None:
         """A wave's part to registers: from LDS if it is staged, else from memory."""
         dims, dtype, there = node.type.dims, node.type.dtype, self.meaning.loaded(node.name)
-        shape, loop, base = self.shares.shape(dims), there.kind is NodeKind.STREAM, there.name
-        staged, turned_ = base in self.staged, base in self.turning
+        shape, loop, base = self.shares.shape(dims), there.region is Region.LOOP, there.name
+        where = LDS if there.kind is NodeKind.OP else None
+        staged, turned_ = where is LDS or base in self.staged, base in self.turning
         count, width = fetch_sizes(
             replace(there, type=node.type), layout, shape, self.target, staged, turned_
         )
@@ -222,8 +228,8 @@ class _Lowering:
             if staged:
                 own = piece if base == node.name else uncut_piece(self.meaning, self.shares, node)
                 whole = self.shares.whole(there.type.dims, own)
-                inside = tuple(_relative(box, whole) for box in boxes)
-                source = Touch(self.tiles[base, None, own], base, inside)
+                inside = tuple(relative(box, whole) for box in boxes)
+                source = Touch(self.tiles[base, where, own], base, inside)
             else:
                 source = Touch(base, base, boxes)
             self._add(
@@ -277,18 +283,32 @@ class _Lowering:
                 when=when,
             )
 
+    def _stage_result(self, node: Node) -> None:
+        """What some products take otherwise than it lies: each wave writes its part to LDS."""
+        taken = self.layouts.through
+        wanted = {
+            x: None
+            for use, x in self.layouts.operands.items()
+            if use in taken and use[1] == node.name
+        }
+        dims, home = node.type.dims, self.homes.get(node.name)
+        for piece in self.shares.pieces(dims) if wanted else ():
+            whole, boxes = self.shares.whole(dims, piece), self.shares.boxes(dims, piece)
+            kind = TileType(dims, tuple(q - p for p, q in whole), node.type.dtype)
+            name = f"lds {node.name}{piece_name(piece)}"
+            into = self._new_place(name, Space.LDS, kind, (node.name,), rotates=True)
+            self.tiles[node.name, LDS, piece] = into.name
+            held = self._place_of(node, home, piece)
+            task = written(node, piece, boxes, whole, held, into, self.computing, self.target)
+            self.tasks.append(task)
+        for layout in wanted:
+            self._fetch(node, layout)
+
     @cached_property
     def _issues_of(self) -> NodeIssues:
         # Asked for when the layouts are what they will be: ``keep_parts`` has changed them.
-        return NodeIssues(
-            self.meaning,
-            self.ops,
-            self.target,
-            self.shares,
-            self.products,
-            self.layouts,
-            self.turning,
-        )
+        given = self.meaning, self.ops, self.target, self.shares
+        return NodeIssues(*given, self.products, self.layouts, self.turning)
 
     @cached_property
     def lazy(self) -> dict[str, str]:
@@ -333,7 +353,7 @@ class _Lowering:
             boxes = self.shares.boxes(dims, part_of(piece, dims)) if dims else ()
             return Touch(name, name, boxes)
         part = part_of(piece, node.type.dims)
-        if is_loaded(node):
+        if is_loaded(node) or (user.name, name) in self.layouts.through:
             in_product = user.name in self.products and name in user.uses
             layout = (
                 self.layouts.operands[user.name, name] if in_product else self.layouts.values[name]
@@ -350,19 +370,7 @@ class _Lowering:
 
     def _store(self, node: Node) -> None:
         value = self.meaning[node.uses[0]]
-        if value.type != node.type:
-            raise ConfigError(
-                f"{self.meaning.name}: output {node.name!r} is {node.type}, but {value.name!r} is "
-                f"{value.type}",
-                hint=f"convert before storing: loop.store({node.name!r}, x.to({node.type.dtype}))",
-                field=node.name,
-            )
-        if is_number(value):
-            raise ConfigError(
-                f"{self.meaning.name}: output {node.name!r} is a plain number",
-                hint="store something that is computed",
-                field=node.name,
-            )
+        check_stored(self.meaning.name, node, value)
         dims = node.type.dims
         layout = self.layouts.values[value.name]
         shape, dtype = self.shares.shape(dims), node.type.dtype
@@ -419,19 +427,14 @@ class _Lowering:
     def _new_place(
         self, name: str, space: Space, type_: TileType, members: tuple[str, ...], **rest: object
     ) -> Place:
-        if name in self.meaning and (
-            self.meaning[name].kind.is_input or self.meaning[name].kind is NodeKind.OUTPUT
-        ):
-            name = f"{name} tile"
+        kind = self.meaning[name].kind if name in self.meaning else NodeKind.OP
+        name = f"{name} tile" if kind.is_input or kind is NodeKind.OUTPUT else name
         stem, number = name, 1
         while name in self.places:
             number += 1
             name = f"{stem}.{number}"
-        place = replace(
-            Place(name=name, space=space, type=type_, members=members),
-            **rest,  # type: ignore[arg-type]
-        )
-        self.places[name] = place
+        made = Place(name=name, space=space, type=type_, members=members)
+        self.places[name] = place = replace(made, **rest)  # type: ignore[arg-type]
         return place
 
     def _add(self, **fields: object) -> None:
@@ -444,7 +447,3 @@ class _Lowering:
 def _ahead(home: Home | None) -> int:
     """A rotating home of a carry is one copy ahead: copy 0 holds the start."""
     return 1 if home is not None and home.carry is not None and home.rotates else 0
-
-
-def _relative(box: Box, within: Box) -> Box:
-    return tuple((a - p, b - p) for (a, b), (p, _) in zip(box, within, strict=True))

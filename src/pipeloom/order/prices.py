@@ -98,7 +98,7 @@ class Prices:
             return self._compute(task)
         (issue,) = task.issues
         match issue.unit:
-            case Unit.LDS_READ:
+            case Unit.LDS_READ | Unit.LDS_WRITE:
                 return self._read(task)
             case Unit.LOAD_LDS | Unit.LOAD | Unit.STORE:
                 return self._memory(task, stores=issue.unit is Unit.STORE)

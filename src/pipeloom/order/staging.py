@@ -34,8 +34,13 @@ PAIR = 2
 """Elements of a register, of those that are joined."""
 
 
-def require_stageable(meaning: Meaning, node: Node) -> None:
-    """Raise unless a node's tile can be loaded to LDS."""
+LDS = Layout("lds")
+"""Stands for the layout of what lies in LDS, which writers choose."""
+
+
+def require_stageable(meaning: Meaning, node: Node, layouts: Layouts) -> None:
+    """Raise unless a node's tile can be loaded to LDS, or is a result of the loop that some product
+    takes otherwise than it lies."""
     if node.align < REGISTER_BYTES:
         raise ConfigError(
             f"{meaning.name}: {node.name!r} is staged, and aligned to {node.align} bytes",
@@ -43,10 +48,12 @@ def require_stageable(meaning: Meaning, node: Node) -> None:
             f"{node.name!r} and multiply what is computed of it",
             field=node.name,
         )
-    if not is_loaded(node):
+    again = any(node.name in (name, *meaning[name].uses) for _, name in layouts.through)
+    result = node.kind is NodeKind.OP and node.region is Region.LOOP
+    if not (is_loaded(node) or (result and again)):
         raise ConfigError(
-            f"{meaning.name}: {node.name!r} is computed, and only what is loaded can be "
-            "staged through LDS",
+            f"{meaning.name}: {node.name!r} is computed, and no product takes it in a layout "
+            "that it does not lie in",
             hint=f"leave .staged() off {node.name!r}",
             field=node.name,
         )
@@ -211,9 +218,54 @@ def turning_tasks(
     )
 
 
+def written(
+    node: Node,
+    piece: Piece,
+    boxes: tuple[Box, ...],
+    whole: Box,
+    held: Place,
+    into: Place,
+    computing: WaveGroup,
+    target: Target,
+) -> Task:
+    """The write of a result's piece to LDS, from where it was computed.
+
+    Args:
+        node: The result.
+        piece: Which piece of it.
+        boxes: What each wave has of it.
+        whole: Where the piece lies in the tile.
+        held: The registers of a wave.
+        into: The place in LDS.
+        computing: The waves.
+        target: The chip.
+    """
+    assert held.layout is not None
+    count, width = memory_accesses(held.layout, held.type.shape, held.type.dtype)
+    return Task(
+        label=f"write {held.name}",
+        node=node.name,
+        region=node.region,
+        group=computing.name,
+        piece=piece,
+        parts=boxes,
+        reads=(Touch(held.name, node.name),),
+        writes=(Touch(into.name, node.name, tuple(relative(box, whole) for box in boxes)),),
+        is_copy=True,
+        counter=target.counting(Traffic.LDS).name,
+        entries=count,
+        issues=(Issue(Unit.LDS_WRITE, count, bytes=width),),
+    )
+
+
+def relative(box: Box, within: Box) -> Box:
+    """A box, counted from where another begins."""
+    return tuple((a - p, b - p) for (a, b), (p, _) in zip(box, within, strict=True))
+
+
 def turns(lowered: Lowered, task: Task) -> bool:
     """Whether a task loads what is written to LDS, or writes it."""
     if task.unit is Unit.LDS_WRITE:
-        return True
+        return is_loaded(lowered.meaning[task.node])
     place = lowered.place(task.writes[0].place) if task.unit is Unit.LOAD else None
     return place is not None and patch_rows(place.layout) > 0

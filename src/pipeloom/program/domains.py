@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeloom.errors import ConfigError
+from pipeloom.program.added_outputs import parts_of_sums
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.tiles import TileType, merged_sizes
 
@@ -36,9 +37,10 @@ def domain_of(meaning: Meaning, node: Node) -> TileType:
 def uncut_dims(meaning: Meaning) -> dict[str, int]:
     """Those with the tile's size; ``Meaning.uncut`` says which they are."""
     found: dict[str, int] = {}
+    parts = parts_of_sums(meaning)
     for node in meaning.nodes:
-        sizes = meaning.domain(node).sizes
-        found |= {d: sizes[d] for d in set(meaning.grid) & set(sizes) - set(node.type.dims)}
+        sizes, part = meaning.domain(node).sizes, {*node.type.dims, *parts.get(node.name, ())}
+        found |= {d: sizes[d] for d in set(meaning.grid) & set(sizes) - part}
     for node in meaning.inputs:
         moves = {*meaning.grid, *([meaning.over] if node.kind is NodeKind.STREAM else [])}
         found |= {d: s for d, s in node.type.sizes.items() if d not in moves}
@@ -47,14 +49,15 @@ def uncut_dims(meaning: Meaning) -> dict[str, int]:
             own = meaning[node.uses[0]].type.dims
             found |= {d: s for d, s in node.type.sizes.items() if d not in own}
     for output in meaning.outputs:
-        names, seen = [output.name], set[str]()
+        names, seen, whole = [output.name], set[str](), {*output.type.dims}
         while names:
             node = meaning[names.pop()]
             if node.name not in seen:
                 seen.add(node.name)
+                whole |= parts.get(node.name, frozenset())
                 names.extend(node.operands)
         for node in meaning.inputs:
             if node.name in seen:
                 lost = {*node.type.dims, *(one.per for one in node.chosen)}
-                found |= {d: meaning.tile[d] for d in lost & {*meaning.grid} - {*output.type.dims}}
+                found |= {d: meaning.tile[d] for d in lost & {*meaning.grid} - whole}
     return found

@@ -77,11 +77,11 @@ class Meaning:
             )
         merged_sizes([n.type for n in (*self.inputs, *self.outputs)], f"loop {self.name!r}")
         check_placed(f"loop {self.name!r}", self.over, self.nodes)
-        check_added(f"loop {self.name!r}", self.nodes, self.grid)
         seen: set[str] = set()
         for node in self.nodes:
             self._check(node, seen)
             seen.add(node.name)
+        check_added(self)
         early = self.until and self.ragged and self.until in self.grid
         if self.until and not (early and idles_past(self, self.until)):
             raise GraphError(
@@ -370,7 +370,7 @@ class Meaning:
 
         Those along which nothing goes from tile to tile; those of the grid that an op reduces, of
         which it would find a part; and those that some output lacks though it depends on them:
-        every workgroup along them would store another value.
+        every workgroup along them would store another value. What is added up is no other.
         """
         return uncut_dims(self)
 

@@ -264,9 +264,9 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
 
 def never_empty(meaning: Meaning) -> frozenset[str]:
     """Dimensions of which kernels need an element: not those of all outputs, of which there is then
-    nothing; but those that one of them lacks, which nobody would store."""
+    nothing; but those that one of them lacks, which nobody would store. Adding nothing is right."""
     empty = {*meaning.grid, *meaning.batch, turns_of(meaning.span)}
-    for node in meaning.outputs:
+    for node in (n for n in meaning.outputs if not n.adds):
         empty -= set(meaning.grid) - set(node.type.dims)
     empty |= {meaning.over} if meaning.ragged or meaning.adds_up else set()
     for node in meaning.inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.order.in_order import in_order
+from pipeloom.program import Work
 from pipeloom.write import launch_record
 
 Array = npt.NDArray[Any]
@@ -152,6 +154,84 @@ def test_what_takes_turns_masks_the_end_of_each() -> None:
     loop.batch("A", "B", over=("parts",))
     loop.turns("parts")
     with pytest.raises(pl.ScheduleError, match="behind the end"):
+        pl.pipeline(loop, "gfx950", waves=1, strategy=in_order)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_one_kernel_adds_its_parts_of_dq(causal: bool) -> None:
+    """Blocks of keys add to the same dQ, over the queries: in NumPy, and the rest as before."""
+    rng = np.random.default_rng(8)
+    q, of, k, v = (drawn(rng, 1, 1, rows, D) for rows in (50, 50, 70, 70))
+    p, out, lse = forward(q, k, v, causal)
+    del p
+    rows = pl.kernels.attention_backward_rows(32, D)
+    shift = rows.evaluate(O=out[:, :, None], dO=of[:, :, None], lse=lse[:, :, None])
+    given = {name: array[:, :, 0] for name, array in shift.items()}
+    loop = pl.kernels.attention_backward_added(32, 32, D, causal=causal)
+    none: dict[str, float] = {}
+    given |= {"Q": q, "K": k, "V": v, "dO": of, "dQ": np.ones((1, 1, 50, D))}
+    found = loop.evaluate(none, **given)
+    right = gradients(q, k, v, of, causal)
+    right["dQ"] += 1
+    for name, array in right.items():
+        assert np.allclose(found[name], array, atol=0.05), name
+
+
+@pytest.mark.parametrize(("arch", "causal"), [("gfx950", False), ("gfx942", True)])
+def test_the_parts_of_dq_in_machine_code(arch: str, causal: bool) -> None:
+    loop = pl.kernels.attention_backward_added(32, 32, D, causal=causal)
+    program = pl.pipeline(loop, arch, waves=1, strategy=in_order)
+    verdict = pl.verify(program)
+    assert verdict.status is pl.Status.PROVED
+    assert "order of sums in dQ" in verdict.summary()
+    emitted = pl.emit(program)
+    for seed, sizes in enumerate(({"q": 45, "keys": 70}, {"q": 70, "keys": 5})):
+        trial = pl.run(emitted, sizes={**sizes, "batch": 1, "heads": 1, "d": D}, seed=seed)
+        assert trial.ok, (sizes, trial.summary())
+
+
+def test_what_is_added_per_iteration_is_added_once_in_each() -> None:
+    """A step of the loop that stands twice in it would count double."""
+    loop = pl.kernels.attention_backward_added(32, 32, D)
+    program = pl.pipeline(loop, "gfx950", waves=1, strategy=in_order)
+    (group,) = program.groups
+    body = next(section for section in group.sections if section.trips is not None)
+    stores = [
+        s for s in body.steps if isinstance(s, Work) and s.writes[:1] and s.label == "store dQ"
+    ]
+    sections = tuple(
+        replace(s, steps=(*s.steps, *stores)) if s is body else s for s in group.sections
+    )
+    with pytest.raises(pl.ScheduleError, match="more than once"):
+        replace(program, groups=(replace(group, sections=sections),))
+
+
+def test_a_sum_of_what_blocks_divide_is_whole_unless_it_is_added() -> None:
+    """What is stored, or more than multiplied before it is added, needs all of its terms."""
+    assert "keys" not in pl.kernels.attention_backward_added(32, 32, D).meaning.uncut
+    for square, adds in ((False, True), (True, True), (False, False)):
+        loop = pl.Loop("sums", over="q")
+        x = loop.stream("X", pl.F32, q=32, n=32)
+        each = x.sum("n") * 2
+        loop.store("by row", each * each if square else each)
+        loop.store("out", x)
+        if adds:
+            loop.adds("by row")
+        if adds and square:
+            with pytest.raises(pl.ScheduleError, match="would each add it"):
+                _ = loop.meaning
+        else:
+            assert ("n" in loop.meaning.uncut) is not adds
+
+
+def test_only_a_result_that_lies_across_goes_through_lds() -> None:
+    loop = pl.Loop("gemm", over="k")
+    a, b = (loop.stream(name, pl.BF16, k=32, **{dim: 32}) for name, dim in (("A", "m"), ("B", "n")))
+    c = loop.carry("C", m=32, n=32)
+    s = (a.staged() @ b.staged()).to(pl.BF16).named("S").staged()
+    c += s.to(pl.F32)
+    loop.store("out", c)
+    with pytest.raises(pl.ScheduleError, match="no product takes it"):
         pl.pipeline(loop, "gfx950", waves=1, strategy=in_order)
 
 

@@ -116,7 +116,7 @@ def test_staging_what_is_computed() -> None:
     total = loop.carry("total", n=512)
     total += (loop.stream("X", "f32", k=1, n=512) * 2.0).staged().sum("k")
     loop.store("out", total)
-    with pytest.raises(ConfigError, match="'mul' is computed, and only what is loaded"):
+    with pytest.raises(ConfigError, match="'mul' is computed, and no product takes it"):
         arrange(loop, GFX950, 1)
 
 

@@ -64,6 +64,32 @@ def test_the_first_product_starts_a_sum() -> None:
     assert starts.needed("C") == [4, 5, 6, 7]
 
 
+@pytest.mark.parametrize(("others", "moved"), [(150, set()), (200, {"K"}), (250, {"K", "V"})])
+def test_operands_leave_vector_registers_that_do_not_suffice(others: int, moved: set[str]) -> None:
+    """The largest first, and no more than must."""
+    frame = Frame(POINTS, GFX950, waves=4)
+    frame.always("others", Bank.VECTOR, others)
+    for name, count in (("V", 32), ("K", 64)):
+        frame.tile(name, Bank.VECTOR, count, movable=True)
+        frame.touch(name, writes=True)
+        frame.point = 1
+        frame.touch(name)
+        frame.point = 0
+    frame.place(8)
+    assert {name for name in ("K", "V") if frame[name].bank is Bank.ACCUMULATOR} == moved
+
+
+def test_operands_that_fit_nowhere_are_refused() -> None:
+    frame = Frame(POINTS, GFX950, waves=4)
+    frame.always("others", Bank.VECTOR, 250)
+    frame.tile("K", Bank.VECTOR, 300, movable=True)
+    frame.touch("K", writes=True)
+    frame.point = 1
+    frame.touch("K")
+    with pytest.raises(RegisterLimitError):
+        frame.place(8)
+
+
 @pytest.mark.parametrize("zero", [True, False])
 def test_what_is_read_or_starts_elsewhere_is_written_before(zero: bool) -> None:
     starts = Starts()

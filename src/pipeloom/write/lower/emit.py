@@ -59,7 +59,7 @@ from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
 from pipeloom.write.lower.partial import check_parts, unfinished_sums
 from pipeloom.write.lower.region import PredicatedRegion, only_conditions
-from pipeloom.write.lower.register_kinds import accumulators, loaded_singly
+from pipeloom.write.lower.register_kinds import accumulators, loaded_singly, multiplied_only
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.start_values import plan_start
 from pipeloom.write.lower.turn_clock import clock_of
@@ -138,7 +138,7 @@ class _Emission:
         memory.dealt = dealt
         self.clock = clock_of(program, memory, frame)
         summed = accumulators(program)
-        single = loaded_singly(program)
+        single, movable = loaded_singly(program), multiplied_only(program)
         tiles: dict[str, RegisterTile] = {}
         for resource in program.resources:
             if resource.space is not Space.LDS:
@@ -146,9 +146,10 @@ class _Emission:
                     resource, single=resource.name in single
                 )
                 bank = Bank.SCALAR if resource.space is Space.SCALAR else Bank.VECTOR
-                sums = resource.name in summed
+                sums, moves = resource.name in summed, resource.name in movable
                 for copy in range(resource.copies):
-                    frame.tile(place_name(resource.name, copy), bank, tile.registers, sums)
+                    held = place_name(resource.name, copy)
+                    frame.tile(held, bank, tile.registers, sums, moves)
         lds, self.lds_bytes = lds_tiles(program, target, tiles, dealt=rows_dealt)
         self.context = Context(
             program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]

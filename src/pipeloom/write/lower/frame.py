@@ -42,6 +42,8 @@ class _Wanted:
     """And in all that follows it."""
     either: bool = False
     """A sum of matrix products, for which accumulation registers do as well."""
+    movable: bool = False
+    """Accumulation registers do as well if vector registers do not suffice."""
     writes: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)
     in_flight: dict[int, str] = field(default_factory=dict)
@@ -179,9 +181,13 @@ class Frame:
             self._loads[self.group].append(lambda code: make(code, self[name]))
         return self._made[full]
 
-    def tile(self, name: str, bank: Bank, count: int, either: bool = False) -> None:
-        """Registers of a resource; ``touch`` says when. ``either`` bank may hold a sum."""
-        self._wanted.setdefault(name, _Wanted(bank, count, 2 if count > 1 else 1, either=either))
+    def tile(
+        self, name: str, bank: Bank, count: int, either: bool = False, movable: bool = False
+    ) -> None:
+        """Registers of a resource; ``touch`` says when. ``either`` bank may hold a sum; what is
+        ``movable`` leaves the vector registers if they do not suffice."""
+        align = 2 if count > 1 else 1
+        self._wanted.setdefault(name, _Wanted(bank, count, align, either=either, movable=movable))
 
     def touch(
         self,
@@ -205,8 +211,25 @@ class Frame:
         """Allocate everything that was asked for; raises ``RegisterLimitError``.
 
         Sums go to accumulation registers, and as many as are left room for to vector registers,
-        the first first: those need no move before vector instructions.
+        the first first: those need no move before vector instructions. Of what is movable, the
+        largest tiles go there too, as many as must.
         """
+        sizes = {n: w.count for n, w in self._wanted.items() if w.movable}
+        order = sorted(sizes, key=lambda name: -sizes[name])
+        with suppress(RegisterLimitError):
+            return self._placed(reserved_scalars, frozenset())
+        found, few, many = self._placed(reserved_scalars, {*order}), 0, len(order)
+        while many - few > 1:
+            count = (few + many) // 2
+            try:
+                found, many = self._placed(reserved_scalars, {*order[:count]}), count
+            except RegisterLimitError:
+                few = count
+        self._allocation = found
+        return found
+
+    def _placed(self, reserved_scalars: int, moved: Collection[str]) -> Allocation:
+        """The same with some tiles in accumulation registers."""
         everywhere = frozenset(range(len(self.flow.successors))) | {SETUP}
         values: list[LiveValue] = []
         sums: list[LiveValue] = []
@@ -215,7 +238,8 @@ class Frame:
             if wanted.always:
                 live = everywhere if wanted.loop else frozenset({SETUP})
                 live -= frozenset() if wanted.setup else {SETUP}
-            found = LiveValue(name, wanted.bank, wanted.count, live, wanted.align)
+            bank = Bank.ACCUMULATOR if name in moved else wanted.bank
+            found = LiveValue(name, bank, wanted.count, live, wanted.align)
             (sums if wanted.either else values).append(found)
         spare = [
             LiveValue(name, Bank.SCALAR, count, everywhere, align)
@@ -231,7 +255,8 @@ class Frame:
             return allocate(wanted, self.target, self.waves, reserved)
 
         many = sum(value.count for value in sums)
-        self._allocation = placed(_rounded(many - direct))
+        beside = sum(self._wanted[name].count for name in moved)
+        self._allocation = placed(_rounded(many + beside - direct))
         fit = [n for n in accumulate(v.count for v in sums) if n <= direct - self._vectors]
         if fit and many <= direct:
             with suppress(RegisterLimitError):

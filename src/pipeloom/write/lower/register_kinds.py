@@ -24,6 +24,22 @@ def accumulators(program: Program) -> set[str]:
     return products - others
 
 
+def multiplied_only(program: Program) -> set[str]:
+    """Operands that only matrix instructions read, as they are loaded: these and loads can touch
+    accumulation registers, too. (Transposed reads of LDS cannot, as writers have them.)"""
+    found = {
+        resource.name
+        for resource in program.resources
+        if resource.layout is not None and resource.layout.kind == "operand"
+        if not goes_across(resource.layout)
+    }
+    for _, _, work in program.works():
+        product = not work.is_copy and program.meaning[work.node].op in PRODUCTS
+        others = (*(work.writes if not work.is_copy else ()), *work.accumulates)
+        found -= {a.resource for a in (*others, *(() if product else work.reads))}
+    return found - loaded_singly(program)
+
+
 def loaded_singly(program: Program) -> set[str]:
     """What is loaded element by element, each to a register of its own.
 
