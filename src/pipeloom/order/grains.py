@@ -75,9 +75,10 @@ def read_depth(place: Place) -> int:
     deep = LOAD_BYTES * 8 * WAVE_LANES // (numbers["side"] * place.type.dtype.bits)
     narrow = place.type.dtype.bits < 8 * REGISTER_BYTES
     singly = narrow and place.registers == per_lane(place.layout, place.type.shape)
-    if "permuted" in numbers and singly:
-        deep = numbers["depth"]  # read element by element
-    return min(deep, place.type.shape[numbers.get("axis", 1)])
+    length = place.type.shape[numbers.get("axis", 1)]
+    if ("permuted" in numbers and singly) or length % deep:
+        deep = numbers["depth"]  # read element by element, or in runs of an instruction
+    return min(deep, length)
 
 
 def is_operand(place: Place) -> bool:

@@ -260,7 +260,8 @@ def memory_accesses(layout: Layout | None, shape: Sequence[int], dtype: DType) -
         axis = numbers.get("axis", len(shape) - 1)
         deep = shape[axis] // numbers["depth"]
         rows = prod(shape) // (shape[axis] * numbers["side"])
-        return rows * ceil(deep * each / LOAD_BYTES), min(deep * each, LOAD_BYTES)
+        once = each if deep * each % LOAD_BYTES else LOAD_BYTES  # runs of one instruction, or more
+        return rows * deep * each // once, once
     count = per_lane(layout, shape)
     run = 1
     if layout.kind == "lanes" and not {"spread", "group"} & numbers.keys():
