@@ -138,12 +138,24 @@ def _deaf_children() -> Iterator[None]:
     """Who is started here does not hear Ctrl-C, which reaches the whole group: the parent decides.
 
     From its first instruction on, since a signal that is blocked stays so in what is started.
+
+    Nor is the start broken off, which would leave a process without its task: another thread may
+    take the signal, and Python then interrupts the main one. It is heard when all are started.
     """
+    heard: list[int] = []
+    usual = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            usual[number] = signal.signal(number, lambda sent, _: heard.append(sent))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in usual.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for sent in heard[:1]:
+            signal.raise_signal(sent)
 
 
 def _follow_parent() -> None:
