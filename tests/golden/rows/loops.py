@@ -137,10 +137,10 @@ def _woven(rng: Random, loop: Loop, arch: str, waves: int) -> Iterator[tuple[str
             said = f"{planned_cycles(lowered, one):g} cycles, {digest(bare(program))}"
         except ScheduleError as error:
             said = " ".join(str(error).split())
-        yield _name(one), f"of {len(near)}: {said}"
+        yield pattern_name(one), f"of {len(near)}: {said}"
 
 
-def _name(pattern: Pattern) -> str:
+def pattern_name(pattern: Pattern) -> str:
     """What it chooses otherwise than a pattern does by default."""
     usual = Pattern()
     chosen = {f.name: getattr(pattern, f.name) for f in fields(pattern)}
