@@ -19,6 +19,8 @@ from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
 
+from pipeloom.machine.cdna import PROCESSORS
+
 
 class Pipe(Enum):
     """Who executes an instruction."""
@@ -326,6 +328,19 @@ def _table() -> dict[str, Traits]:
 
 MNEMONICS: Mapping[str, Traits] = MappingProxyType(_table())
 """Every instruction that rules are known for, by name."""
+
+
+
+def passes_of(name: str, widest: int, processor: str) -> int:
+    """Passes of a matrix instruction, of four cycles each, as LLVM's scheduling model of a processor
+    has them; ``widest`` is the bits of the wider operand of an f8f6f4 one."""
+    known = MNEMONICS[name]
+    if "f8f6f4" in name and widest < 8:
+        return known.passes // 2
+    if known.matrix is Matrix.DGEMM and known.passes == 8:
+        return PROCESSORS[processor].long_f64_passes
+    return known.passes
+
 
 SUFFIXES = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
 

@@ -25,7 +25,7 @@ from pipeloom.judge.wait_states import read_assembly, registers_of
 from pipeloom.machine.cdna import CYCLES_PER_PASS
 from pipeloom.machine.facts import Fact, FactKind
 from pipeloom.machine.matrix_ops import MatrixOp, f8f6f4_bits
-from pipeloom.machine.mnemonics import MNEMONICS, is_transcendental, traits_of
+from pipeloom.machine.mnemonics import MNEMONICS, is_transcendental, passes_of, traits_of
 from pipeloom.machine.target import Target
 from pipeloom.write import isa
 
@@ -222,7 +222,7 @@ def _matrix_op(line: MachineLine, machine: Target) -> MatrixOp:
         if traits is None or not traits.passes or shape is None:
             raise
     m, n, k = (int(part) for part in shape.groups())
-    cycles = CYCLES_PER_PASS * traits.passes
+    cycles = CYCLES_PER_PASS * passes_of(line.name, widest, machine.encoded_as)
     source = "passes of LLVM's scheduling model"
     fact = Fact(cycles, "cycles", FactKind.VENDOR, source)
     return MatrixOp(m, n, k, name.rpartition("_")[2], fact)

@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeloom.machine.cdna import PROCESSORS
 from pipeloom.machine.matrix_ops import F8F6F4
-from pipeloom.machine.mnemonics import MNEMONICS, Matrix, Pipe, Traits
+from pipeloom.machine.mnemonics import MNEMONICS, Matrix, Pipe, Traits, passes_of
 from pipeloom.machine.target import Target
 from pipeloom.machine.wait_rules import Use, WaitRule, WaitTable
 
@@ -113,7 +112,7 @@ _VCC_PAIR = (VCC, VCC + 1)
 _EXEC_PAIR = (EXEC, EXEC + 1)
 _WIDE = 2
 """Registers of data up to which a store is safe from what follows."""
-_F8_FORMATS = tuple(str(code) for code, narrow in enumerate(F8F6F4) if narrow.bits == 8)
+_FORMAT_BITS = {str(code): narrow.bits for code, narrow in enumerate(F8F6F4)}
 
 Touched = Iterator[tuple[Use, Sequence[int]]]
 
@@ -178,20 +177,18 @@ def _of_this_form(one: Issued, traits: Traits, target: Target) -> Traits:
     elif traits.unit is Pipe.LDS and "gds" in modifiers:
         return replace(traits, reads_m0=True)
     elif traits.unit is Pipe.MATRIX:
-        if "f8f6f4" in one.name and not _has_f8(modifiers):
-            # Without fp8 on either side an instruction takes half the passes (LLVM SISchedule.td).
-            return replace(traits, passes=traits.passes // 2)
-        if traits.matrix is Matrix.DGEMM and traits.passes == 8:
-            return replace(traits, passes=PROCESSORS[target.encoded_as].long_f64_passes)
+        widest = _widest(modifiers)
+        return replace(traits, passes=passes_of(one.name, widest, target.encoded_as))
     return traits
 
 
-def _has_f8(modifiers: frozenset[str]) -> bool:
-    formats = [
+def _widest(modifiers: frozenset[str]) -> int:
+    """Bits of the wider operand of an f8f6f4 instruction."""
+    codes = (
         next((m.partition(":")[2] for m in modifiers if m.startswith(f"{name}:")), "0")
         for name in ("cbsz", "blgp")
-    ]
-    return any(value in _F8_FORMATS for value in formats)
+    )
+    return max(_FORMAT_BITS.get(code, 8) for code in codes)
 
 
 def registers_of(one: Issued, target: Target) -> tuple[Registers, Registers]:
