@@ -163,6 +163,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: GFX942.matrix_op("16x16x32_f16"), "gfx942 has no MFMA '16x16x32_f16'"),
     (lambda: GFX950.with_value("warp_size", 32, "x"), "no machine constant 'warp_size'"),
     (lambda: GFX950.with_value("lds_latency", -1, "x"), "lds_latency = -1 is negative"),
+    (lambda: GFX950.with_value("wave_lanes", 32, "x"), "gfx950 has waves of 32 lanes"),
 ]  # fmt: skip
 
 

@@ -25,6 +25,8 @@ from pipeloom.machine.target import Target
 from pipeloom.plain import from_plain
 
 SUFFIX = ".toml"
+UNREAD = ("l2_mib_per_xcd",)
+"""Facts that no model reads: a file that set one would change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,10 @@ def chip_named(given: str | None) -> str | Target | None:
 def with_facts(base: Target, facts: Mapping[str, tuple[float, str]], chip: str = "") -> Target:
     """A chip with numbers that were measured: values and sources by name."""
     for name, (value, source) in facts.items():
+        if name in UNREAD:
+            raise ConfigError(
+                f"no model reads {name}", hint=f"leave facts.{name} out", field=f"facts.{name}"
+            )
         base = base.with_value(name, value, source, FactKind.MEASURED)
     return replace(base, chip=chip or base.chip)
 

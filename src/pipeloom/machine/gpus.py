@@ -173,14 +173,15 @@ _CDNA3 = _energy(cdna3_energy(1.313, BF16_SHARE))
 _CDNA4 = _energy(cdna4_energy(0.87, 0.329, BF16_SHARE))
 
 
-def _gpu(chip: str, target: Target, clock: float, watts: float, hbm: float, energy: Energy) -> Gpu:
+def _gpu(chip: str, target: Target, watts: float, energy: Energy, **others: Fact[float]) -> Gpu:
+    """``others`` are the clock and the bandwidth, where they are not those of ``target``."""
     return Gpu(
         chip,
         target,
-        _vendor(clock, "GHz"),
+        others.get("clock_peak_ghz", target.clock_peak_ghz),
         _vendor(watts, "W"),
         _IDLE,
-        _vendor(hbm, "GB/s"),
+        others.get("hbm_gb_per_s", target.hbm_gb_per_s),
         _MEMORY,
         energy,
         _RAMP,
@@ -190,10 +191,10 @@ def _gpu(chip: str, target: Target, clock: float, watts: float, hbm: float, ener
 
 
 GPUS: tuple[Gpu, ...] = (
-    _gpu("MI300X", GFX942, 2.1, 750, 5300, _CDNA3),
-    _gpu("MI325X", GFX942, 2.1, 1000, 6000, _CDNA3),
-    _gpu("MI355X", GFX950, 2.4, 1400, 8000, _CDNA4),
-    _gpu("MI350X", GFX950, 2.2, 1000, 8000, _CDNA4),
+    _gpu("MI300X", GFX942, 750, _CDNA3),
+    _gpu("MI325X", GFX942, 1000, _CDNA3, hbm_gb_per_s=_vendor(6000, "GB/s")),
+    _gpu("MI355X", GFX950, 1400, _CDNA4),
+    _gpu("MI350X", GFX950, 1000, _CDNA4, clock_peak_ghz=_vendor(2.2, "GHz")),
 )
 
 
@@ -201,13 +202,21 @@ def gpu_for(name: str | Target) -> Gpu:
     """The chip of that name; of an architecture, the chip that its facts are of.
 
     A chip of one's own (``machine.chip_file``) is the compute unit of the GPU whose name its own
-    begins with (``MI350X, rack 7``), else of the one of its architecture.
+    begins with (``MI350X, rack 7``), else of the one of its architecture. A clock or bandwidth that
+    it changes is the GPU's.
     """
     if isinstance(name, Target):
         first = name.chip.replace(",", " ").split()[:1]
         alike = [gpu for gpu in GPUS if gpu.arch == name.arch and [gpu.chip] == first]
         base = alike[0] if alike else gpu_for(name.arch)
-        return base if name == base.target else replace(base, chip=name.chip, target=name)
+        if name == base.target:
+            return base
+        found = replace(base, chip=name.chip, target=name)
+        if name.clock_peak_ghz != base.target.clock_peak_ghz:
+            found = replace(found, clock_peak_ghz=name.clock_peak_ghz)
+        if name.hbm_gb_per_s != base.target.hbm_gb_per_s:
+            found = replace(found, hbm_gb_per_s=name.hbm_gb_per_s)
+        return found
     for gpu in GPUS:
         if name.lower() == gpu.chip.lower():
             return gpu

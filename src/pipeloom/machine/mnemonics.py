@@ -330,10 +330,11 @@ MNEMONICS: Mapping[str, Traits] = MappingProxyType(_table())
 """Every instruction that rules are known for, by name."""
 
 
-
 def passes_of(name: str, widest: int, processor: str) -> int:
-    """Passes of a matrix instruction, of four cycles each, as LLVM's scheduling model of a processor
-    has them; ``widest`` is the bits of the wider operand of an f8f6f4 one."""
+    """Passes of a matrix instruction, of four cycles each, by LLVM's model of a processor.
+
+    ``widest`` is the bits of the wider operand of an f8f6f4 instruction.
+    """
     known = MNEMONICS[name]
     if "f8f6f4" in name and widest < 8:
         return known.passes // 2

@@ -123,7 +123,7 @@ class Target:
     """The highest shader clock. Peak rates are stated at it."""
     clock_sustained_ghz: Fact[float]
     """The clock under a matrix load, which times in seconds are computed from."""
-    hbm_gb_per_s: Fact[int]
+    hbm_gb_per_s: Fact[float]
     """Bandwidth of the chip's memory, in GB/s."""
     l2_mib_per_xcd: Fact[int]
     """L2 of one die, in MiB."""
@@ -245,7 +245,7 @@ class Target:
         default=Fact(WAVE_LANES, "lanes", FactKind.VENDOR, "CDNA3 and CDNA4 ISA"),
         metadata=LEFT_OUT_WHILE_USUAL,
     )
-    """Lanes of a wave, each of which moves its own bytes."""
+    """Lanes of a wave, each of which moves its own bytes. Always 64; other values are refused."""
     isa: str = field(default=CDNA, metadata=LEFT_OUT_WHILE_USUAL)
     """The instruction set that it executes, by the name of its writer."""
     processor: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
@@ -254,6 +254,15 @@ class Target:
     wait_rules: tuple[WaitRule, ...] = field(default=CDNA_WAIT_RULES, metadata=LEFT_OUT_WHILE_USUAL)
     """The wait states that it asks of software: one rule for each danger. The writer inserts them,
     and judges look for them."""
+
+    def __post_init__(self) -> None:
+        if self.wave_lanes.value != WAVE_LANES:
+            raise ConfigError(
+                f"{self.arch} has waves of {self.wave_lanes.value} lanes",
+                hint=f"leave wave_lanes out: layouts, the writer and the judges know waves of"
+                f" {WAVE_LANES} lanes only",
+                field="wave_lanes",
+            )
 
     @property
     def encoded_as(self) -> str:
@@ -319,7 +328,7 @@ class Target:
             return "make the tile smaller, or share it among more waves"
         if waves == simds:
             return "make the tile smaller"
-        return f"make the tile smaller, or use fewer waves: {simds} share no registers"
+        return f"make the tile smaller, or use at most {simds} waves, so that each SIMD holds one"
 
     def __repr__(self) -> str:
         return f"<Target {self.arch} ({self.chip})>"

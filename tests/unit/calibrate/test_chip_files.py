@@ -16,7 +16,7 @@ from pipeloom.drive.emitting import EmitJob, emit
 from pipeloom.drive.sources import Source
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import ScheduleError, SpecError
-from pipeloom.machine.chip_file import chip_text, read_chip
+from pipeloom.machine.chip_file import UNREAD, chip_text, read_chip
 from pipeloom.machine.facts import FactKind
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
@@ -40,6 +40,13 @@ def test_a_chip_file_comes_back(tmp_path: Path) -> None:
     assert found.branch_cycles == GFX950.branch_cycles
 
 
+def test_every_fact_of_a_chip_file_is_read_somewhere() -> None:
+    """Or refused, so that no file sets a number that changes nothing."""
+    text = "\n".join(p.read_text() for p in Path(pl.__file__).parent.rglob("*.py"))
+    unread = {n for n, _ in GFX950.facts() if f".{n}" not in text and not n.endswith("_limit")}
+    assert unread == set(UNREAD)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -49,6 +56,8 @@ def test_a_chip_file_comes_back(tmp_path: Path) -> None:
         ('base = "gfx950"\n[facts.nothing]\nvalue = 1\nsource = ""', "no machine constant"),
         ('base = "gfx950"\n[facts.lds_latency]\nvalue = -1\nsource = ""', "negative"),
         ('base = "gfx950"\n[facts.lds_latency]\nvalue = "x"\nsource = ""', "value"),
+        ('base = "gfx950"\n[facts.l2_mib_per_xcd]\nvalue = 8\nsource = ""', "no model reads"),
+        ('base = "gfx950"\n[facts.wave_lanes]\nvalue = 32\nsource = ""', "waves of 32 lanes"),
         ('base = "gfx950"\nmore = 1', "no key 'more'"),
     ],
 )

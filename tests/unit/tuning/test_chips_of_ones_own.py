@@ -14,7 +14,7 @@ from pipeloom.device.hip import Hip
 from pipeloom.machine.chip_file import chip_text, with_facts
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.gpus import gpu_for
+from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tuning import candidates
 
 FACTS = {"branch_cycles": (60.0, "test"), "lds_latency": (96.0, "test")}
@@ -45,6 +45,17 @@ def test_which_gpu_it_is_the_compute_unit_of() -> None:
     assert gpu_for(with_facts(GFX942, {}, "MI355X")).power_w.value == 750
     assert gpu_for(GFX950) is gpu_for("MI355X")
     assert gpu_for("MI355X").own is None
+
+
+def test_clock_and_bandwidth_of_a_chip_file_are_the_models() -> None:
+    facts = {"hbm_gb_per_s": (4000.0, "test"), "clock_peak_ghz": (2.0, "test")}
+    for name in ("MI350X, slow", "slow"):
+        gpu = gpu_for(with_facts(GFX950, facts, name))
+        assert (gpu.hbm_gb_per_s.value, gpu.clock_peak_ghz.value) == (4000, 2)
+    assert gpu_for(with_facts(GFX950, FACTS, "MI350X, rack 7")).clock_peak_ghz.value == 2.2
+    for gpu in GPUS:
+        assert gpu.hbm_gb_per_s.unit == "GB/s"
+        assert gpu.clock_peak_ghz.unit == "GHz"
 
 
 def test_commands_tune_for_it(chip: str, capsys: pytest.CaptureFixture[str]) -> None:
