@@ -12,6 +12,7 @@ from html import escape
 from math import ceil, floor, log10
 from typing import Any
 
+from pipeloom.machine.dtypes import dtype_for
 from pipeloom.show.page import asset
 
 COLOURS: Mapping[str, tuple[str, str]] = {
@@ -160,7 +161,8 @@ class _Log:
 def _intensity(row: Mapping[str, Any]) -> float:
     """Operations for each byte of A, B and C, read or written once."""
     m, n, k = row["m"], row["n"], row["k"]
-    inputs = (1 if row["dtype"] == "fp8" else 2) * (m + n) * k
+    dtype = dtype_for(row["dtype"])
+    inputs = (m + n) * k * (dtype.bits / 8 + (1 / dtype.scale.size if dtype.scale else 0))
     return float(2 * m * n * k / (inputs + 2 * m * n))
 
 

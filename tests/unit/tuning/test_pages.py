@@ -16,6 +16,7 @@ import pytest
 from pipeloom.cli.main import main
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan
 from pipeloom.machine.gpus import gpu_for
+from pipeloom.show import tuning_page
 from pipeloom.show.tuning_page import COLOURS, OTHERS, render_tuning
 from pipeloom.tuning import candidates, pages
 
@@ -98,6 +99,15 @@ def test_every_name_has_a_colour_of_its_own() -> None:
     for colour, _ in key:
         name = colour.removeprefix("var(").removesuffix(")")
         assert page.count(f"{name}: #") == 2, "in light and dark"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("bf16", 16), ("bf8", 8), ("mxfp8", 8.25), ("mxfp4", 4.25)]
+)
+def test_a_shape_stands_at_the_bytes_of_its_type(dtype: str, bits: float) -> None:
+    m, n, k = (TUNED[size] for size in "mnk")
+    moved = (m + n) * k * bits / 8 + 2 * m * n
+    assert tuning_page._intensity({**TUNED, "dtype": dtype}) == pytest.approx(2 * m * n * k / moved)
 
 
 def test_a_column_that_would_be_empty_is_left_out() -> None:
