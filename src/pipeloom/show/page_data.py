@@ -58,10 +58,10 @@ TIMELINE_ITERATIONS = 4
 _MEANING = {
     Status.PROVED: "{claim}. Waits and barriers alone order every pair of accesses, whatever the "
     "latencies and the order of waves.",
-    Status.TIMING: "Nothing orders some pairs of accesses. Under the cost model's latencies they "
-    "do not meet; on a slower load or a faster wave they may.",
-    Status.RACE: "Some accesses can meet under the cost model's latencies, or the result is wrong "
-    "in every run.",
+    Status.TIMING: "Nothing orders some pairs of accesses. In the model they do not meet; another "
+    "timing lets them.",
+    Status.RACE: "Nothing orders some pairs of accesses and they meet in the model, or the result "
+    "is always wrong.",
 }
 Knobs = Sequence[tuple[str, Sequence[tuple[str, str, bool]]]]
 """Titles, and below each name, value and whether it was changed."""
