@@ -2,7 +2,7 @@
 
     python -m evidence.attention_tflops [--write]     # the table of docs/attention.md
 
-The woven loop (d = 128, bf16, 8 waves of 32 queries, tiles of 64 keys) is emitted and simulated:
+The derived loop (d = 128, bf16, 8 waves of 32 queries, tiles of 64 keys) is emitted and simulated:
 what a block takes beyond its tiles, and what a plain and a masked tile take. A problem is then its
 blocks, dealt to XCDs in turn in the order of the grid, each started on the unit of its XCD that is
 free first. Causal blocks have unequal numbers of tiles: those with most to do start first, of all
@@ -119,7 +119,7 @@ def table(full: Block, causal: Block) -> list[str]:
     """Lines of the page."""
     clock = target_for("gfx950").clock_sustained_ghz.value
     lines = [
-        f"TFLOPS at {clock} GHz, by `python -m evidence.attention_tflops`, a model of the woven",
+        f"TFLOPS at {clock} GHz, by `python -m evidence.attention_tflops`, a model of the derived",
         f"loop: {full.plain:.0f} cycles per tile and {full.fixed:.0f} per block; causal"
         f" {causal.plain:.0f} per plain tile,",
         f"{causal.masked:.0f} per masked one and {causal.fixed:.0f} per block.",

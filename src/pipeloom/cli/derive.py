@@ -24,9 +24,9 @@ from pipeloom.machine.chips import ANY_CHIP
 from pipeloom.plain import to_plain
 
 USAGE = CommandUsage(
-    "Weave a loop of loads, reads, products and vector ops from single instructions, in as "
-    "many ways as a search tries; keep the fastest in simulation, prove it, and say how far "
-    "it is from what the machine's units allow. Results are kept ($PIPELOOM_STORE, "
+    "Search instruction orders for a loop of loads, reads, products and vector ops; keep the "
+    "order that is the fastest in simulation, prove it, and say how far it is from what the "
+    "machine's units allow. Results are kept ($PIPELOOM_STORE, "
     "~/.cache/pipeloom), so that a second call costs nothing, and emit, run, report take them. "
     "Ctrl-C gives the best so far (exit code 130); the next call goes on from there.",
     (

@@ -39,7 +39,7 @@ USAGE = CommandUsage(
         ),
         option(
             "-o --output FILE",
-            "write what was fixed here: a schedule or a program, as it came; of a table its "
+            "write what was fixed here, in the same kind of file as the input; for a table, a "
             "program, which pipeloom export makes a table again",
         ),
         flag("--force", "derive anew even what is already PROVED"),

@@ -138,8 +138,8 @@ def tile(*, default: str = "none") -> tuple[Option, ...]:
 
 ARCH = option(
     "--arch --target --target-file ARCH|FILE.toml",
-    f"one of {CHIPS}, or a chip file of pipeloom calibrate: what gemm_tile is derived for, and a "
-    f"tile made for (default {ANY_CHIP}, or what the spec says)",
+    f"one of {CHIPS}, or a chip file of pipeloom calibrate: the chip that gemm_tile is "
+    f"derived for and that the default tile is of (default {ANY_CHIP}, or what the spec says)",
 )
 """Of a command that runs nothing: what a tile or a depth is derived for."""
 

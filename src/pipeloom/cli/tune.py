@@ -101,7 +101,8 @@ def tuning(*, shapes: bool = True) -> Options:
         ),
         option(
             "--close X",
-            f"stop where nothing left can be X times as fast (default {CLOSE}; 1 is exact)",
+            "stop when no tile that was not timed can be more than X times as fast "
+            f"(default {CLOSE}; 1 is exact)",
             type=float,
             default=CLOSE,
         ),

@@ -246,8 +246,8 @@ class _Chooser:
     def _check_worked(self, product: Product, name: str) -> None:
         if self.known[name] != self._operand_for(product, name):
             raise ConfigError(
-                f"{self.meaning.name}.{product.node}: operand {name!r} lies for another product, "
-                "of another matrix instruction or sum",
+                f"{self.meaning.name}.{product.node}: operand {name!r} already has a "
+                "register layout that another product requires",
                 hint="compute it twice, under two names",
                 field=product.node,
             )
@@ -408,7 +408,7 @@ class _Chooser:
                 raise ConfigError(
                     f"{self.meaning.name}.{node.name}: {name!r} ({item.type}) does not lie where "
                     f"{node.op} over {', '.join(dims)} needs it",
-                    hint="take smaller tiles, of which a lane has less; keep the dimensions of "
+                    hint="use smaller tiles (fewer elements per lane), keep the dimensions of "
                     "all operands in one order, reduce the last one, or make what is inside a "
                     "reduced one a multiple of 64 lanes x 16 bytes",
                     field=node.name,

@@ -47,7 +47,7 @@ class Clock:
             raise EmitError(
                 f"program {program.name!r} has trip counts "
                 f"{', '.join(t.name for t in program.trips)} for {program.iterations} iterations",
-                hint="one trip count can be computed from the size, and of plain trips one before",
+                hint="a kernel supports one main loop, optionally preceded by one unmasked loop",
                 field="trips",
             )
         if len({*factors.values(), *(f for _, f in program.plain.factors)}) > 1 or any(
