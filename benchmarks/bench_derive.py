@@ -25,6 +25,7 @@ import time
 from dataclasses import dataclass
 from math import inf
 
+from benchmarks.planned import planned_cycles
 from pipeloom import ScheduleError, compile_schedule, load_spec
 from pipeloom.declare.kernels import gemm
 from pipeloom.declare.loop import Loop
@@ -39,7 +40,6 @@ from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.node_tasks import lower
-from pipeloom.order.patterns import planned_cycles
 from pipeloom.write import assemble, emit_program
 
 TRIPS = 8

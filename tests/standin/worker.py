@@ -28,7 +28,7 @@ from pipeloom.judge.emulate import (
     load_code_object,
     run_kernel,
 )
-from pipeloom.judge.emulate.global_memory import GlobalMemory, Octets
+from pipeloom.judge.emulate.global_memory import GlobalBuffer, GlobalMemory, Octets
 
 ALLOCATE, FREE, LOAD, RUN = 1, 2, 3, 4
 BAD_IMAGE, OTHER_CHIP, ILLEGAL, FAILURE = 200, 209, 700, 719
@@ -84,7 +84,8 @@ class Worker:
         kernel = self.modules[number][name.split(b"\0", 1)[0].decode()]
         memory = GlobalMemory()
         for base, (octets, length) in self.memory.items():
-            memory.adopt(f"the buffer at {base:#x}", base, octets, length)
+            name, words = f"the buffer at {base:#x}", octets.view(np.uint32)
+            memory.buffers.append(GlobalBuffer(name, base, length, octets, words))
         arguments = body[LAUNCH.size : LAUNCH.size + size]
         try:
             result = run_kernel(

@@ -326,11 +326,6 @@ def woven(
     return by_turn(program) if pattern.cluster and has_vectors(lowered) else in_turns(program)
 
 
-def planned_cycles(lowered: Lowered, pattern: Pattern) -> float:
-    """The II of a pattern's timetable, in cycles: what its loop takes if all goes to plan."""
-    return timed(lowered, pattern).timetable.ii / TICKS
-
-
 def register_copies(lowered: Lowered) -> dict[str, int]:
     """How many copies of every fragment a wave's registers hold."""
     target = lowered.target

@@ -28,16 +28,6 @@ _JUDGED_OTHERWISE = (
 )
 
 
-def ineffective_knobs(config: PipelineConfig, knobs: ScheduleConfig) -> tuple[str, ...]:
-    """A note for each knob of ``knobs`` that this combination makes idle in every schedule.
-
-    Args:
-        config: the pipeline.
-        knobs: the scheduler's knobs.
-    """
-    return tuple(text for _, text in _reasons(config, knobs))
-
-
 def idle_knobs(
     config: PipelineConfig,
     knobs: ScheduleConfig,
@@ -54,7 +44,7 @@ def idle_knobs(
     """
     notes: list[str] = []
     explained = {note.split()[0].partition("=")[0] for note in said if note}
-    for name, text in _reasons(config, knobs):
+    for name, text in reasons(config, knobs):
         default = getattr(_DEFAULT, name)
         tried = name not in _JUDGED_OTHERWISE and not _is_partial(text)
         if config.depth > 1 and tried and not same(replace(knobs, **{name: default})):
@@ -157,7 +147,13 @@ def _idle_double_buffer(
         )
 
 
-def _reasons(config: PipelineConfig, knobs: ScheduleConfig) -> Iterator[Reason]:
+def reasons(config: PipelineConfig, knobs: ScheduleConfig) -> Iterator[Reason]:
+    """The knobs that this combination makes idle in every schedule.
+
+    Args:
+        config: the pipeline.
+        knobs: the scheduler's knobs.
+    """
     return _single_buffer(config, knobs) if config.depth < 2 else _double_buffer(config, knobs)
 
 

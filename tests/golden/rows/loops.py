@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.kernel_results import bare, digest
+from benchmarks.planned import planned_cycles
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, gemm_gate, gemm_weights
 from pipeloom.declare.products import product
@@ -21,7 +22,6 @@ from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import (
     choices,
-    planned_cycles,
     structures,
     timed,
     unit_times,

@@ -22,7 +22,7 @@ from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.hints import AMDScheduleHints, append_amd_hints
 from pipeloom.reference.instruction_counts import InstructionCounts, disagreement
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.reference.notes import idle_limits, idle_shape, ineffective_knobs
+from pipeloom.reference.notes import idle_limits, idle_shape, reasons
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole
 from pipeloom.reference.phases import (
     derive_double_buffer_phases,
@@ -139,7 +139,7 @@ def _steps(
         return [found, deps, derive_warp_stagger_index(config, body, len(found.prologue))]
 
     def notes() -> list[object]:
-        texts = [*ineffective_knobs(config, knobs), *idle_limits(body, knobs)]
+        texts = [*(text for _, text in reasons(config, knobs)), *idle_limits(body, knobs)]
         return [*texts, *idle_shape(config, knobs, body, False)]
 
     def structure() -> list[object]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.planned import planned_cycles
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.errors import OrderError
@@ -22,7 +23,6 @@ from pipeloom.order.patterns import (
     bound_of,
     certificate,
     choices,
-    planned_cycles,
     register_copies,
     solved,
     structures,

@@ -17,9 +17,14 @@ from pipeloom import (
     mi355x_double_buffer,
     mi355x_single_buffer,
 )
-from pipeloom.reference.notes import ineffective_knobs
+from pipeloom.reference.config import PipelineConfig
+from pipeloom.reference.notes import reasons
 
 CONFIG = mi355x_double_buffer()
+
+
+def ineffective_knobs(config: PipelineConfig, knobs: ScheduleConfig) -> tuple[str, ...]:
+    return tuple(text for _, text in reasons(config, knobs))
 
 
 @pytest.mark.parametrize("strategy", list(SchedulingStrategy))

@@ -56,19 +56,6 @@ class GlobalMemory:
         """A new buffer holding a copy of ``content``."""
         return self._add(name, self._place(content.size), content)
 
-    def adopt(self, name: str, base: int, octets: Octets, size: int) -> GlobalBuffer:
-        """A buffer that lies at ``base`` already: ``octets``, whole dwords, are written in place.
-
-        Args:
-            name: What findings call it.
-            base: Its address.
-            octets: Its bytes, and what fills the last dword.
-            size: How many of them are the buffer's.
-        """
-        buffer = GlobalBuffer(name, base, size, octets, octets.view(np.uint32))
-        self.buffers.append(buffer)
-        return buffer
-
     def allocate_rows(self, name: str, content: Octets, pitch: int) -> list[GlobalBuffer]:
         """The rows of a two-dimensional ``content``, ``pitch`` bytes apart, nothing in between."""
         base = self._place((len(content) - 1) * pitch + content.shape[1])

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
-from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -222,15 +221,6 @@ class Trace:
     def prologue_cycles(self) -> int:
         """From the start until the first wave is ready for the loop."""
         return min(mark[0] for mark in self.marks)
-
-    def iteration_cycles(self, wave: int = 0) -> tuple[int, ...]:
-        """Cycles of each loop iteration of one wave.
-
-        Args:
-            wave: The wave's number.
-        """
-        mark = self.marks[wave]
-        return tuple(end - start for start, end in pairwise(mark))
 
     @property
     def epilogue_cycles(self) -> int:
