@@ -210,9 +210,9 @@ class _Lift(HeldTiles):
             case OpTag.BARRIER:
                 return Barrier(label=step.origin)
             case OpTag.WAIT_VM:
-                return Wait("vmcnt", op.wait_value)
+                return Wait(COUNTERS["VM"], op.wait_value)
             case OpTag.WAIT_LGKM:
-                return Wait("lgkmcnt", op.wait_value)
+                return Wait(COUNTERS["LGKM"], op.wait_value)
             case OpTag.SET_PRIO:
                 return Priority(op.wait_value)
         if op.is_framework:
@@ -355,7 +355,7 @@ class _Lift(HeldTiles):
                 writes=(Access("out", parts),),
                 parts=parts,
                 is_copy=True,
-                counter="vmcnt",
+                counter=COUNTERS["VM"],
                 entries=1,
             )
 

@@ -31,8 +31,8 @@ _LIMITS = tuple(COUNTER_LIMIT.values())
 class InFlight:
     """The state before an instruction."""
 
-    may: list[Ages] = field(default_factory=lambda: [[], []])
-    must: list[Ages] = field(default_factory=lambda: [[], []])
+    may: list[Ages] = field(default_factory=lambda: [[] for _ in _LIMITS])
+    must: list[Ages] = field(default_factory=lambda: [[] for _ in _LIMITS])
     scalar_may: int = 0
     scalar_must: int = 0
     open_may: int = 0
@@ -41,7 +41,7 @@ class InFlight:
     late_must: int = 0
     masked: int = 0
     """Operations since whose issue EXEC may have lost lanes."""
-    most: list[int] = field(default_factory=lambda: [0, 0])
+    most: list[int] = field(default_factory=lambda: [0 for _ in _LIMITS])
     """The most entries that a counter can hold."""
 
     def copy(self) -> InFlight:
