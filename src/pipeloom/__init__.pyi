@@ -96,6 +96,7 @@ from .machine_code import simulate_emitted as simulate_emitted
 from .machine.chips import target_for as target_for
 from .machine.dtypes import (
     BF16 as BF16,
+    BF6 as BF6,
     BF8 as BF8,
     BF8_FNUZ as BF8_FNUZ,
     BOOL as BOOL,

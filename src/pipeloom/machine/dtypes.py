@@ -11,8 +11,8 @@ A ``BlockScale`` makes a type of blocks: so many consecutive elements share one 
 of values are float32 (float64 for ``f64``) throughout; ``encode`` gives the bit patterns.
 
 Sources: OCP 8-bit Floating Point Specification 1.0 (e4m3, e5m2), OCP Microscaling Formats 1.0
-(e2m1, e3m2, block scales of 32 elements, E8M0), CDNA3 ISA (FNUZ: bias one higher, no infinities,
-one NaN in place of -0), IEEE 754.
+(e2m1, e2m3, e3m2, block scales of 32 elements, E8M0), CDNA3 ISA (FNUZ: bias one higher, no
+infinities, one NaN in place of -0), IEEE 754.
 """
 
 from __future__ import annotations
@@ -344,13 +344,15 @@ FP8_FNUZ = DType("fp8_fnuz", 4, 3, 8, Specials.FNUZ)
 """e4m3 as gfx942 has it: bias 8, one NaN, no negative zero."""
 BF8_FNUZ = DType("bf8_fnuz", 5, 2, 16, Specials.FNUZ)
 """e5m2 as gfx942 has it: bias 16, one NaN, no negative zero."""
-FP6 = DType("fp6", 3, 2, 3)
+FP6 = DType("fp6", 2, 3, 1)
+"""OCP e2m3: 6 bits, every code a number."""
+BF6 = DType("bf6", 3, 2, 3)
 """OCP e3m2: 6 bits, every code a number."""
 FP4 = DType("fp4", 2, 1, 1)
 """OCP e2m1: 4 bits, every code a number."""
 MXFP8 = DType("mxfp8", 4, 3, 7, Specials.LAST_NAN, BlockScale())
 """``FP8`` in blocks of 32 that share a power of two."""
-MXFP6 = DType("mxfp6", 3, 2, 3, Specials.NONE, BlockScale())
+MXFP6 = DType("mxfp6", 2, 3, 1, Specials.NONE, BlockScale())
 """``FP6`` in blocks of 32 that share a power of two."""
 MXFP4 = DType("mxfp4", 2, 1, 1, Specials.NONE, BlockScale())
 """``FP4`` in blocks of 32 that share a power of two."""
@@ -370,8 +372,8 @@ BOOL = DType("bool", 0, 0)
 """A truth value: what comparisons give."""
 
 DTYPES: tuple[DType, ...] = (
-    F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, FP4, MXFP8, MXFP6, MXFP4,
-    E8M0, I4, U4, I8, U8, I32, BOOL,
+    F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, BF6, FP4, MXFP8, MXFP6,
+    MXFP4, E8M0, I4, U4, I8, U8, I32, BOOL,
 )  # fmt: skip
 
 

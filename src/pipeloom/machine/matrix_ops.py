@@ -127,6 +127,7 @@ _DTYPE_SPELLINGS = (
     ("mxfp4", "fp4"),
     ("fp4", "fp4"),
     ("fp6", "fp6"),
+    ("bf6", "fp6"),
     ("mxfp8", "fp8"),
     ("f8f6f4", "fp8"),
     ("bf8", "fp8"),

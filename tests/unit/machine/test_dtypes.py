@@ -10,6 +10,7 @@ import pytest
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
 from pipeloom.machine.dtypes import (
+    BF6,
     BF8,
     BF8_FNUZ,
     BF16,
@@ -29,6 +30,7 @@ from pipeloom.machine.dtypes import (
     Specials,
     dtype_for,
 )
+from pipeloom.machine.matrix_ops import F8F6F4
 
 TABLES = {
     "e4m3": FP8,
@@ -36,7 +38,8 @@ TABLES = {
     "e4m3fnuz": FP8_FNUZ,
     "e5m2fnuz": BF8_FNUZ,
     "e2m1": FP4,
-    "e3m2": FP6,
+    "e2m3": FP6,
+    "e3m2": BF6,
 }
 
 
@@ -161,3 +164,10 @@ def test_the_values_of_a_type_are_doubles() -> None:
         assert edge.largest == 1.75 * 2.0**1023
         with pytest.raises(ConfigError, match="bias"):
             replace(edge, bias=least - 1)
+
+
+def test_formats_of_matrix_instructions_are_the_types_of_their_names() -> None:
+    """What a launch stores as fp6, the matrix unit reads as fp6."""
+    for narrow in F8F6F4:
+        dtype = dtype_for(narrow.dtype)
+        assert (dtype.bits, f"e{dtype.exponent}m{dtype.mantissa}") == (narrow.bits, narrow.layout)

@@ -209,7 +209,7 @@ def test_written_and_read_again(tmp_path: Path) -> None:
 
 
 def test_numbers_come_back_as_they_were_stored() -> None:
-    for kind in ("bf16", "fp8", "bf8", "fp6", "fp4", "fp16", "f32"):
+    for kind in ("bf16", "fp8", "bf8", "fp6", "bf6", "fp4", "fp16", "f32"):
         values = np.array([[0.0, 1, -2, 4], [0.5, -0.5, 2, 1]])
         again = numbers(stored(values, kind, (2, 4)), kind, (2, 4))
         np.testing.assert_array_equal(again, values)
