@@ -24,7 +24,7 @@ from pipeloom.checks import check_int, nearest
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import ANY_CHIP, element_type, target_for
-from pipeloom.machine.dtypes import DType, dtype_for
+from pipeloom.machine.dtypes import DType, dtype_for, stored_as
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 
@@ -277,6 +277,5 @@ SHORT_OPTIONS: Mapping[str, tuple[str, Field[Any]]] = MappingProxyType(
 
 
 def stored_type(out: str | None, dtype: str, target: Target) -> DType:
-    """The type of C: as told, else that of A and B, or f32 where those have at most 8 bits."""
-    usual = "f32" if element_type(dtype, target).bits <= 8 else dtype
-    return element_type(out or usual, target)
+    """The type of C: as told, else the usual one."""
+    return element_type(out, target) if out else stored_as(element_type(dtype, target))

@@ -40,6 +40,7 @@ from pipeloom.drive.tiling import (
 )
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import ANY_CHIP, TARGETS, target_for
+from pipeloom.machine.dtypes import dtype_for, stored_as
 from pipeloom.machine.target import Target
 from pipeloom.plain import from_plain
 from pipeloom.program import Meaning, Program, SyncMethod, Vocabulary
@@ -175,7 +176,7 @@ class Opened:
         """Of a schedule's A and B, and of its C, by their names on any chip."""
         fitting = fitting_types(compiled.geometry)
         dtype = self.dtype if self.dtype in fitting else next(iter(fitting), DEFAULT_TYPE)
-        return dtype, self.out_dtype or ("f32" if dtype == "fp8" else dtype)
+        return dtype, self.out_dtype or stored_as(dtype_for(dtype)).name
 
     def kernel(self, compiled: CompiledSchedule) -> Kernel:
         """How a schedule is walked: its own model, else the shipped one of its name."""

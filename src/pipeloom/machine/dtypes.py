@@ -377,6 +377,20 @@ DTYPES: tuple[DType, ...] = (
 )  # fmt: skip
 
 
+def stored_as(dtype: DType, narrow: DType = F32) -> DType:
+    """What sums of products of a type are stored as, where nobody says.
+
+    Types of at most 8 bits are too coarse for sums. A kernel by itself stores f32, which is what
+    the matrix unit sums in, so that nothing is rounded. The tuner says bf16 for ``narrow``, as the
+    libraries do whose times stand beside its own: half the bytes.
+
+    Args:
+        dtype: The type of A and B.
+        narrow: What stands for the small ones.
+    """
+    return narrow if dtype.bits <= 8 else dtype
+
+
 def dtype_for(name: str | DType) -> DType:
     """The shipped type called ``name``; a ``DType`` is itself, if the name is not taken.
 

@@ -32,7 +32,7 @@ from functools import cached_property
 
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.machine.chips import TARGETS, element_type, target_for
-from pipeloom.machine.dtypes import DType, dtype_for
+from pipeloom.machine.dtypes import DType, dtype_for, stored_as
 from pipeloom.machine.target import Target
 from pipeloom.program import (
     Access,
@@ -122,11 +122,11 @@ def check_sized(program: Program, geometry: KernelGeometry) -> None:
 def _types(
     compiled: CompiledSchedule, target: Target, dtype: str | None, out: str | None
 ) -> tuple[DType, DType]:
-    """Of A and B, and of C: by default what has the size of the tile's elements, f32 for 8 bits."""
+    """Of A and B, and of C: by default what has the size of the tile's elements."""
     shape = compiled.geometry
     small = shape is not None and shape.elem_bytes == 1
-    named = dtype or ("fp8" if small else "bf16")
-    return element_type(named, target), dtype_for(out or ("f32" if small else named))
+    found = element_type(dtype or ("fp8" if small else "bf16"), target)
+    return found, dtype_for(out) if out else stored_as(found)
 
 
 def _target(compiled: CompiledSchedule) -> Target:

@@ -12,7 +12,7 @@ from pipeloom.checks import check_known, nearest
 from pipeloom.declare.gemm_problem import PLAIN, Finish, GemmProblem
 from pipeloom.errors import SpecError
 from pipeloom.files import read_text, reading
-from pipeloom.machine.dtypes import dtype_for
+from pipeloom.machine.dtypes import BF16, dtype_for, stored_as
 
 DTYPES = ("bf16", "fp16", "fp8", "bf8", "mxfp8", "mxfp4")
 """Element types of A and B that kernels are tuned for."""
@@ -84,7 +84,7 @@ def problems(
 
 def out_type(dtype: str) -> str:
     """The type of C."""
-    return "bf16" if dtype_for(dtype).bits <= 8 else dtype
+    return stored_as(dtype_for(dtype), BF16).name
 
 
 def _sizes(word: str, tokens: Sequence[int]) -> Iterable[tuple[int, int, int]]:

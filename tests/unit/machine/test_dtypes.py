@@ -29,6 +29,7 @@ from pipeloom.machine.dtypes import (
     DType,
     Specials,
     dtype_for,
+    stored_as,
 )
 from pipeloom.machine.matrix_ops import F8F6F4
 
@@ -171,3 +172,10 @@ def test_formats_of_matrix_instructions_are_the_types_of_their_names() -> None:
     for narrow in F8F6F4:
         dtype = dtype_for(narrow.dtype)
         assert (dtype.bits, f"e{dtype.exponent}m{dtype.mantissa}") == (narrow.bits, narrow.layout)
+
+
+def test_what_sums_of_products_are_stored_as() -> None:
+    for dtype in (F32, BF16, FP16):
+        assert stored_as(dtype) == stored_as(dtype, BF16) == dtype
+    for dtype in (FP8, BF8, FP4, MXFP4):
+        assert (stored_as(dtype), stored_as(dtype, BF16)) == (F32, BF16)
