@@ -77,6 +77,30 @@ def rows_dequantised_by_groups() -> pl.Loop:
     return loop
 
 
+@right(lambda X, S: X * S, {"r": 5, "n": 256}, arrays=by_groups, chip="gfx942", waves=8)
+def rows_whose_groups_several_waves_share() -> pl.Loop:
+    loop = pl.Loop("dequantised", over="r")
+    x = loop.stream("X", pl.F32, r=1, n=128)
+    loop.store("out", x * loop.stream("S", pl.F32.per(32), r=1, n=128))
+    return loop
+
+
+@right(
+    lambda A, B, S: (A @ B.T) * S,
+    {"r": 35, "n": 128, "k": 64},
+    arrays=by_groups,
+    near=2.0**-9,
+    waves=2,
+)
+def a_product_whose_groups_of_columns_waves_share() -> pl.Loop:
+    loop = pl.Loop("gemm", over="k")
+    a, b = loop.stream("A", pl.FP16, r=32, k=32), loop.stream("B", pl.FP16, n=64, k=32)
+    c = loop.carry("C", r=32, n=64)
+    c += a.staged() @ b.staged()
+    loop.store("out", c * loop.resident("S", pl.F32.per(32), r=32, n=64))
+    return loop
+
+
 def angles(loop: pl.Loop, d: int) -> tuple[pl.Tensor, pl.Tensor]:
     return loop.stream("cos", pl.F32, t=2, d=d), loop.stream("sin", pl.F32, t=2, d=d)
 

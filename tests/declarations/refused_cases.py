@@ -169,6 +169,34 @@ def the_sum_of_numbers_for_blocks() -> pl.Loop:
     return loop
 
 
+def by_groups(n: int, size: int) -> pl.Loop:
+    loop = pl.Loop("grouped", over="r")
+    x = loop.stream("X", pl.F32, r=1, n=n)
+    loop.store("out", x * loop.stream("S", pl.F32.per(size), r=1, n=n))
+    return loop
+
+
+@refused
+def tiles_that_end_within_a_group() -> pl.Loop:
+    return by_groups(16, 32)
+
+
+@refused
+def tiles_of_one_group_and_a_half() -> pl.Loop:
+    return by_groups(96, 64)
+
+
+@refused
+def tiles_along_the_loop_of_a_quarter_of_a_group() -> pl.Loop:
+    loop = pl.Loop("quarters", over="k")
+    c = loop.carry("C", m=32)
+    c += loop.stream("X", pl.F32, m=32, k=16).sum("k") * loop.stream(
+        "S", pl.F32.per(64), m=32, k=16
+    ).max("k")
+    loop.store("out", c)
+    return loop
+
+
 @refused
 def fp4_weights_that_are_converted() -> pl.Loop:
     loop = pl.Loop("w4", over="k")

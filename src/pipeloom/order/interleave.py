@@ -278,8 +278,9 @@ class Interleaver(HeldRegisters):
     def weave(self) -> Woven:
         nodes = len({self.tasks[i].node for i in self.products[0]})
         problem: OrderError | None = None
+        least = min(self.pattern.lag, MOST_LAG * (nodes - 1))  # one node lags behind none
         for lags in sorted(product(range(MOST_LAG + 1), repeat=nodes - 1), key=sum):
-            if sum(lags) < self.pattern.lag:
+            if sum(lags) < least:
                 continue
             try:
                 return self._woven(lags)

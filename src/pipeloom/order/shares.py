@@ -145,9 +145,30 @@ def divide(
                 )
     tiled = [d for d in preferred if d in granules]
     per_side = _quadrants(tiled, sizes, along, granules, quadrants)
-    return Shares(
+    found = Shares(
         tuple(Cut(d, size, along.get(d, 1), per_side.get(d, 1)) for d, size in sizes.items())
     )
+    _check_codes(meaning, found)
+    return found
+
+
+def _check_codes(meaning: Meaning, shares: Shares) -> None:
+    """Raise where a tile, or a wave's part of it, ends within an element that stands for several:
+    parts that lie in one, all of them, are told from others by shifts only."""
+    for node in meaning.nodes:
+        covers = node.type.dtype.covers
+        if covers == 1 or not node.type.dims:
+            continue
+        cut = shares[node.type.dims[-1]]
+        shared = cut.dim == meaning.over and covers % cut.size == 0
+        if (cut.size % covers and not shared) or (cut.share % covers and covers % cut.share):
+            raise ConfigError(
+                f"{meaning.name}: {node.name!r} is {node.type}, an element for {covers} of "
+                f"{cut.dim!r}, of which a tile has {cut.size} and a wave {cut.share}",
+                hint=f"choose {cut.dim} a multiple of {covers}, and waves so that each has one or "
+                "a half, a quarter, ... of it",
+                field=node.name,
+            )
 
 
 def _divisible(meaning: Meaning) -> list[str]:

@@ -219,7 +219,8 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
     if layout.kind == "grid":
         held = total // lanes_of_grid(layout)
         apart = numbers.get(f"lanes{len(shape) - 1}", 1)
-        return held // max(1, numbers.get("group", 1) // apart)
+        columns = shape[-1] // apart
+        return held // columns * ceil(columns / max(1, numbers.get("group", 1) // apart))
     if layout.kind == "lanes" and "group" in numbers:
         vector, group = numbers["vector"], numbers["group"]
         steps = ceil(total / (WAVE_LANES * vector))

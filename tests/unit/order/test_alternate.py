@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from pipeloom.declare import Loop, exp2
 from pipeloom.declare.kernels import attention
 from pipeloom.drive.loop_cycles import steady_cycles
 from pipeloom.judge.verify import verify
@@ -130,3 +131,15 @@ def test_proved_and_near_what_the_vector_port_allows() -> None:
 
 def test_no_turns_without_two_waves_on_a_simd() -> None:
     assert not [*turning(lowered(GFX950, 64, 4))]
+
+
+def test_a_loop_of_one_product_takes_turns_too() -> None:
+    """No product of it lags behind another."""
+    loop = Loop("scaled", over="k")
+    x = loop.stream("X", "bf16", m=256, k=32).staged()
+    y = loop.stream("Y", "bf16", k=32, n=64).staged()
+    c = loop.carry("C", m=256, n=64)
+    c += (exp2(x) * loop.stream("w", "f32", k=32).staged()).to("bf16") @ y
+    loop.store("out", c)
+    of = lower(loop.meaning, GFX950, loop.ops, loop.staged, 8, turning=True)
+    assert verify(woven(of, pattern(of))).proved

@@ -7,6 +7,7 @@ import pytest
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.errors import ConfigError
+from pipeloom.machine.dtypes import F32
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.matrix_choice import granules, products
 from pipeloom.order.shares import Shares, divide, part_of, piece_name
@@ -96,3 +97,20 @@ def test_waves_along_a_dimension_of_two() -> None:
     total += loop.stream("X", "f32", k=4, b=2, n=64).sum("k")
     loop.store("out", total)
     assert shares_of(loop.meaning, {"b": 2}).divided == ("b",)
+
+
+def test_waves_have_whole_groups_or_a_group_whole_waves() -> None:
+    """48 columns of 96 begin within a group of 32: the second wave's groups end elsewhere."""
+
+    def grouped(n: int, size: int) -> Meaning:
+        loop = Loop("grouped", over="r")
+        x = loop.stream("X", "f32", r=1, n=n)
+        loop.store("out", x * loop.stream("S", F32.per(size), r=1, n=n))
+        return loop.meaning
+
+    assert shares_of(grouped(128, 32), {"n": 8})["n"].share == 16
+    assert shares_of(grouped(96, 32), {"n": 3})["n"].share == 32
+    for n, size, waves in ((96, 32, 2), (384, 128, 2), (32, 64, 1)):
+        with pytest.raises(ConfigError, match="an element for") as found:
+            shares_of(grouped(n, size), {"n": waves})
+        assert f"multiple of {size}" in str(found.value.hint)

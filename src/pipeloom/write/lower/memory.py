@@ -294,9 +294,13 @@ class Memory:
 
     def places(self, array: Array, tables: Sequence[Table]) -> list[Table]:
         """Where memory has what the program has at ``tables``, coordinates by dimension: columns
-        may be dealt, and a matrix may lie block by block."""
+        may be dealt, a matrix may lie block by block, and elements that share a code lie where its
+        first one does, also where waves share it."""
         if array.blocks is not None:
             return list(array.blocks.place(*tables))
+        covers = array.node.type.dtype.covers
+        if covers > 1:
+            tables = [*tables[:-1], tables[-1] // covers * covers]
         return [
             dealt(table) if dim in self.dealt else table
             for dim, table in zip(array.dims, tables, strict=True)
