@@ -4,11 +4,13 @@ Then it is all the same which elements an iteration takes: tiles may be longer t
 zeros before the arrays may move all of them on. A function of a sum of one tile knows its tile:
 
     c += a @ b                   any tiles
+    c += (a @ b) * 0.5           any tiles: a constant factor is one of every element, too
     c += maximum(a @ b, 0)       those that the declaration says, from the first element on
 """
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from pipeloom.machine.dtypes import F32, I32
@@ -40,7 +42,7 @@ def only_adds(meaning: Meaning) -> bool:
                     return False
                 own = "" if node.init is None else totals.get(node.init)
             else:
-                own = _added(node, sums, totals)
+                own = "" if _scaled(meaning, node, sums) else _added(node, sums, totals)
             if own is None:
                 return False
             if own:
@@ -49,6 +51,13 @@ def only_adds(meaning: Meaning) -> bool:
                 sums.add(node.name)
     carries = [node for node in meaning.nodes if node.kind is NodeKind.CARRY]
     return all(totals.get(node.uses[0]) == node.name for node in carries)
+
+
+def _scaled(meaning: Meaning, node: Node, sums: set[str]) -> bool:
+    """Whether it is a sum times a finite constant."""
+    factors = [meaning[name] for name in node.uses if name not in sums]
+    constant = [f.kind is NodeKind.CONSTANT and isfinite(f.start or 0.0) for f in factors]
+    return node.op == "mul" and node.init is None and constant == [True]
 
 
 def _added(node: Node, sums: set[str], totals: dict[str, str]) -> str | None:

@@ -273,8 +273,11 @@ class Refined:
     """The best starts so far, and the objectives settled on the way to them."""
 
     starts: Sequence[int]
+    """By op, of the best that was found."""
     values: list[ObjectiveValue] = field(default_factory=list)
+    """Of the objectives, in their order, as far as they were asked."""
     settled: bool = False
+    """Whether each of them was decided."""
 
 
 def refine_schedule(

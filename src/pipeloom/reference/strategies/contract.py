@@ -105,8 +105,11 @@ class NodeBudget:
     """Nodes explored so far, and when to stop."""
 
     node_limit: int | None = None
+    """The most that may be explored; None for any number."""
     deadline: float | None = None
+    """When to stop, as ``time.monotonic`` counts; None for never."""
     nodes: int = 0
+    """Explored so far."""
 
     def spend(self) -> None:
         """Count one node; raises ``LimitReached``."""
