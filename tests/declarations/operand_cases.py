@@ -84,4 +84,19 @@ def converted_element_by_element() -> pl.Loop:
     return loop
 
 
+@right(
+    lambda A, B, U: A.T @ (B @ U),
+    {"k": 35, "m": 16, "f": 64, "u": 32},
+    near=2.0**-7,
+    chip="gfx942",
+)
+def weights_in_registers_that_are_awaited_in_the_loop() -> pl.Loop:
+    loop = pl.Loop("twice", over="k")
+    a, b = loop.stream("A", pl.FP16, k=16, m=16), loop.stream("B", pl.FP16, k=16, f=64)
+    c = loop.carry("C", m=16, u=32)
+    c += a.staged() @ (b.staged() @ loop.resident("U", pl.FP16, f=64, u=32)).to(pl.FP16)
+    loop.store("out", c)
+    return loop
+
+
 CASES = listed(globals())

@@ -18,7 +18,7 @@ what was proved of those holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -73,22 +73,27 @@ class _Item:
         return self.first.opcode.name == name
 
 
-def arranged(lines: Sequence[Line], target: Target, waves: int) -> list[Line]:
+def arranged(
+    lines: Sequence[Line], target: Target, waves: int, before: Sequence[Line] = ()
+) -> list[Line]:
     """A loop's body, its scalar instructions moved up and then all balanced."""
-    return balance(hoist_scalars(lines, target), target, waves)
+    return balance(hoist_scalars(lines, target), target, waves, before)
 
 
-def balance(lines: Sequence[Line], target: Target, waves: int) -> list[Line]:
+def balance(
+    lines: Sequence[Line], target: Target, waves: int, before: Sequence[Line] = ()
+) -> list[Line]:
     """A loop's body with its vector instructions spread; as it is, where there are few of them.
 
     Of few ``waves`` each is alone on its SIMD: no other asks for its vector port, nor computes
-    while it waits for a result of its own.
+    while it waits for a result of its own. What loads ``before`` the loop bring may be awaited in
+    it.
     """
     items = _items(lines, target, turns := _takes_turns(lines))
     vector = sum(item.moves and item.is_a(Pipe.VALU) for item in items)
     if vector < LEAST or not items[-1].gap:
         return list(lines)
-    _depend(items)
+    _depend(items, _brought(before))
     _spread(items, target.issue_cycles.value if waves <= target.simds.value else 0, turns)
     return list(_written(items, target, turns))
 
@@ -152,11 +157,22 @@ def _items(lines: Sequence[Line], target: Target, turns: bool) -> list[_Item]:
 # --- what depends on what -------------------------------------------------------------------------
 
 
-def _depend(items: Sequence[_Item]) -> None:
+def _brought(lines: Sequence[Line]) -> set[_Key]:
+    """Vector registers that memory or LDS wrote last."""
+    found: set[_Key] = set()
+    for line in lines:
+        if isinstance(line, Instruction) and line.writes:
+            keys = _keys(line.writes)
+            found = found | keys if line.opcode.unit in (Pipe.LDS, Pipe.MEMORY) else found - keys
+    return found
+
+
+def _depend(items: Sequence[_Item], brought: Set[_Key]) -> None:
     """Edges between items by the registers they touch, in the order of the trip.
 
     What memory brings is there behind a wait only. So who comes next to it stays behind the wait
-    that stands before, and all others behind that one; memory of the trip before counts as well.
+    that stands before, and all others behind that one; memory of the trip before counts as well,
+    and so does what was ``brought`` before the loop.
     """
     written: dict[_Key, int] = {}
     landed: dict[_Key, tuple[int, int]] = {}
@@ -171,9 +187,11 @@ def _depend(items: Sequence[_Item]) -> None:
                 if trip and source is not None:
                     _edge(items, source, n, true=key in reads)
                 old = last.get(key) if source is None else source
-                if old is None or not _brings(items[old]):
+                if key not in brought if old is None else not _brings(items[old]):
                     continue
                 seen = landed.setdefault(key, (trip, n))
+                if old is None and seen[0] < trip:
+                    seen = landed[key] = trip, n
                 if trip and seen == (trip, n) and waited is not None:
                     _edge(items, waited, n, true=False)
                 elif trip and seen[0] == trip and seen[1] != n:

@@ -381,7 +381,8 @@ class _Emission:
         self._steps(code, group, at, section)
         self.clock.advance(code, section)
         code("s_cmp_lt_i32", 0, left)
-        code.lines[start:] = arranged(code.lines[start:], self.target, self.program.waves)
+        before, body = code.lines[:start], code.lines[start:]
+        code.lines[start:] = arranged(body, self.target, self.program.waves, before)
         code("s_cbranch_scc1", loop)
         code.label(after)
         if clocks:
