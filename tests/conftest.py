@@ -15,6 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pipeloom.device.hip import Hip
 from pipeloom.drive import deriving
+from pipeloom.order import patterns
 from tests.standin.build import StandIn
 
 # The same examples on every machine and in every run; HYPOTHESIS_PROFILE=explore draws new ones.
@@ -50,8 +51,10 @@ def own_store(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that want a derived program, and not the fastest: structures are not varied."""
+    """For tests that want a derived program, and not the fastest: structures are not varied, and
+    those of loops that are shared out are few."""
     monkeypatch.setattr(deriving, "VARIED", 0)
+    monkeypatch.setattr(patterns, "LOADED", patterns.LOADED[:1])
 
 
 @pytest.fixture(scope="session")
