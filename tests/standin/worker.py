@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeloom.array_kinds import Octets
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.emulate import (
     CodeKernel,
@@ -28,7 +29,7 @@ from pipeloom.judge.emulate import (
     load_code_object,
     run_kernel,
 )
-from pipeloom.judge.emulate.global_memory import GlobalBuffer, GlobalMemory, Octets
+from pipeloom.judge.emulate.global_memory import GlobalBuffer, GlobalMemory
 
 ALLOCATE, FREE, LOAD, RUN = 1, 2, 3, 4
 BAD_IMAGE, OTHER_CHIP, ILLEGAL, FAILURE = 200, 209, 700, 719

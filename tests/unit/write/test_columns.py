@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeloom.array_kinds import Places, Words
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.emulate import vmem
-from pipeloom.judge.emulate.global_memory import Addresses, Extent, Words, store_words
+from pipeloom.judge.emulate.global_memory import Extent, store_words
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
@@ -57,7 +58,7 @@ def test_stores_are_16_bytes_wide_and_right_for_any_size() -> None:
 
 def test_two_stores_of_a_wave_fill_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """One behind the other: what the second finds open in a line of C, it closes."""
-    stores: list[Addresses] = []
+    stores: list[Places] = []
 
     def recorded(extents: list[Extent], values: Words) -> None:
         first = [extent.buffer.base + extent.offsets for extent in extents]

@@ -19,19 +19,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.array_kinds import Indices, Places, Words
 from pipeloom.judge.emulate import AddressSpace, CodeKernel, Effect, LaneAccess
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.ds import is_sub_dword
 from pipeloom.judge.emulate.executable import build_program
-from pipeloom.judge.emulate.operands import ScalarReader, scalar_reader
+from pipeloom.judge.emulate.operands import ScalarReader, scalar_source
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import EXEC, LANES, SCC, VGPR, WORD
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 from pipeloom.judge.emulate.workgroup import Workgroup
 
-Cells = npt.NDArray[np.int64]
-Times = npt.NDArray[np.int64]
 Digest = npt.NDArray[np.uint64]
 """A number by register; of a vector register, one that tells its lanes' values apart."""
 
@@ -63,8 +62,8 @@ class CellAccess:
     effect: Effect
     queue: WaitQueue
     buffer: int
-    cells: Cells
-    values: npt.NDArray[np.uint32] | None = None
+    cells: Places
+    values: Words | None = None
     key: int = 0
     """Equal for equal ``cells``: loops touch the same bytes again and again."""
     lanewise: int = 0
@@ -100,7 +99,7 @@ class WaveTrace:
     local: dict[int, tuple[LaneAccess, ...]] = field(default_factory=dict)
     """Position in the program -> what it touches in LDS, lane by lane, the first time."""
 
-    def path(self) -> Times:
+    def path(self) -> Places:
         """Positions in the program, one per time."""
         return np.array(self.steps, np.int64)
 
@@ -137,8 +136,8 @@ class Recorder:
         self._sets: dict[tuple[bytes, int, int], _CellSet] = {}
         self._lanewise: dict[tuple[bytes, int, int, bytes], int] = {}
         self._group: GroupRecord | None = None
-        self._bases: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        self._ends: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._bases: Places = np.empty(0, np.int64)
+        self._ends: Places = np.empty(0, np.int64)
         self._numbers: list[int] = []
         self._describe: Callable[[int], str] = str
 
@@ -237,9 +236,9 @@ class Recorder:
         queue: WaitQueue,
         touch: LaneAccess,
         buffer: int,
-        offsets: Cells,
-        lanes: npt.NDArray[np.intp],
-        values: npt.NDArray[np.uint32] | None,
+        offsets: Places,
+        lanes: Indices,
+        values: Words | None,
     ) -> None:
         """Enter an access; equal sets of bytes are kept once."""
         assert self._group is not None
@@ -279,7 +278,7 @@ def joins_lanes(one: Decoded) -> ScalarReader | None:
     sources = one.fields["ssrc0"], one.fields["ssrc1"]
     if EXEC not in sources:
         return None
-    return scalar_reader(sources[sources[0] == EXEC], 2, one)
+    return scalar_source(sources[sources[0] == EXEC], 2, one).read
 
 
 _WEIGHTS = np.random.default_rng(0).integers(1, 2**63, LANES, np.uint64) | np.uint64(1)
@@ -296,12 +295,12 @@ def _digest(wave: Wave) -> Digest:
 @dataclass(frozen=True, slots=True, eq=False)
 class _CellSet:
     key: int
-    cells: Cells
-    first: npt.NDArray[np.intp] | None
+    cells: Places
+    first: Indices | None
     """Which part of the data each cell gets; None where parts are no whole cells."""
 
 
-def _cells(offsets: Cells, size: int, granule: int) -> tuple[Cells, npt.NDArray[np.intp] | None]:
+def _cells(offsets: Places, size: int, granule: int) -> tuple[Places, Indices | None]:
     """The cells of accesses of ``size`` bytes; partly touched dwords count as touched."""
     if granule == 1 or not ((offsets & 3).any() or size & 3):
         count = size // granule

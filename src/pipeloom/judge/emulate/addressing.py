@@ -11,18 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Indices, Places, Words
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.global_memory import Addresses, Extent, LaneList, Spread, Words
+from pipeloom.judge.emulate.global_memory import Extent, Spread
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
 from pipeloom.judge.emulate.observed import DefectKind
-from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
+from pipeloom.judge.emulate.operands import scalar_source, unsupported
 from pipeloom.judge.emulate.register_numbers import LANES, VGPR, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.wave import Wave
 
-_NO_LANES: LaneList = np.empty(0, np.intp)
+_NO_LANES: Indices = np.empty(0, np.intp)
 _ZERO = np.zeros((1, LANES), np.uint32)
 
 OFF = 0x7F
@@ -74,14 +74,14 @@ TRANSFERS = {
 class Reached:
     """The lanes that really access memory, where, and which lanes are outside the descriptor."""
 
-    lanes: LaneList
+    lanes: Indices
     base: int
     spread: Spread
-    active: LaneList
-    clipped: npt.NDArray[np.bool_] | None = None
+    active: Indices
+    clipped: Flags | None = None
 
     @property
-    def addresses(self) -> Addresses:
+    def addresses(self) -> Places:
         return self.spread.values + self.base
 
     def touches(
@@ -129,14 +129,14 @@ def global_address(instruction: Decoded) -> tuple[Locate, int]:
             return Reached(spread.lanes, offset, spread, spread.lanes)
 
         return locate, register_bits(VGPR + row, 2)
-    read_base = scalar_reader(base, 2, instruction)
+    read_base, of_base = scalar_source(base, 2, instruction)
 
     def locate_from(wave: Wave) -> Reached:
         spread = _spread(wave, row, 1)
         start = signed(read_base(wave) + offset & 0xFFFFFFFFFFFFFFFF, 64)
         return Reached(spread.lanes, start, spread, spread.lanes)
 
-    return locate_from, 1 << (VGPR + row) | register_bits(base, 2)
+    return locate_from, 1 << (VGPR + row) | of_base
 
 
 _RAW_BUFFER = 0x00027000
@@ -186,7 +186,7 @@ def buffer_address(instruction: Decoded, transfer: Transfer) -> tuple[Locate, in
     fields = instruction.fields
     resource, row, offset = fields["srsrc"], fields["vaddr"], fields["offset"]
     offen, idxen = bool(fields["offen"]), bool(fields["idxen"])
-    read_soffset = scalar_reader(fields["soffset"], 1, instruction)
+    read_soffset, of_soffset = scalar_source(fields["soffset"], 1, instruction)
     words = transfer.words
 
     def locate(wave: Wave) -> Reached:
@@ -222,7 +222,7 @@ def buffer_address(instruction: Decoded, transfer: Transfer) -> tuple[Locate, in
             return Reached(lanes[~outside], 0, Spread(total[~outside]), lanes, clipped)
         return Reached(lanes, 0, Spread(total), lanes, clipped)
 
-    reads = register_bits(resource, 4) | scalar_bits(fields["soffset"])
+    reads = register_bits(resource, 4) | of_soffset
     if offen or idxen:
         reads |= register_bits(VGPR + row, int(offen) + int(idxen))
     return locate, reads

@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Octets
 from pipeloom.judge.emulate.global_memory import GlobalBuffer, GlobalMemory
 from pipeloom.judge.emulate.loader import CodeKernel, KernelArgument
 from pipeloom.judge.emulate.traps import LaunchError
@@ -27,7 +27,7 @@ class Pitched:
     access between two rows is out of bounds.
     """
 
-    array: npt.NDArray[Any]
+    array: Array
     pitch: int
 
 
@@ -35,7 +35,7 @@ class Pitched:
 class PointerInto:
     """The address ``byte`` bytes behind the start of an array."""
 
-    target: npt.NDArray[Any] | Linked
+    target: Array | Linked
     byte: int = 0
 
 
@@ -46,7 +46,7 @@ class Linked:
     Tables of pointers, and structs with pointers in them. The array holds them after a run.
     """
 
-    array: npt.NDArray[Any]
+    array: Array
     links: tuple[tuple[int, PointerInto | None], ...]
 
 
@@ -65,11 +65,11 @@ class PlacedArg:
 
 
 Argument: TypeAlias = (
-    "npt.NDArray[Any] | Pitched | PointerInto | Linked | np.generic | int | float | bytes | None"
+    "Array | Pitched | PointerInto | Linked | np.generic | int | float | bytes | None"
 )
 Arguments: TypeAlias = "Sequence[Argument | PlacedArg]"
 """All in the order of the metadata, or each with its place."""
-Bound: TypeAlias = "list[tuple[npt.NDArray[Any], list[GlobalBuffer]]]"
+Bound: TypeAlias = "list[tuple[Array, list[GlobalBuffer]]]"
 """The caller's arrays, and the buffers that hold their copies."""
 Dim3: TypeAlias = tuple[int, int, int]
 _POINTERS = (np.ndarray, Pitched, PointerInto, Linked)
@@ -79,7 +79,7 @@ _ADDRESS = 8
 
 def pack_arguments(
     kernel: CodeKernel, args: Arguments, memory: GlobalMemory, groups: Dim3, items: Dim3
-) -> tuple[npt.NDArray[np.uint8], Bound]:
+) -> tuple[Octets, Bound]:
     """(the kernarg segment, which array lies where)."""
     placed = _placed(kernel, args)
     packed = bytearray(kernel.kernarg_size)

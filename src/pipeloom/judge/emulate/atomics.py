@@ -7,8 +7,8 @@ from the first data register (pair) and the value to compare with from the next.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Indices, Words
 from pipeloom.judge.emulate.addressing import Transfer, buffer_address, global_address, reach
 from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.judge.emulate.decode import Decoded
@@ -80,7 +80,7 @@ def build_atomic(instruction: Decoded) -> MicroOp:
     return MicroOp(instruction, run, reads | data_bits, written, screen)
 
 
-def _rows(wave: Wave, row: int, words: int, lanes: npt.NDArray[np.intp]) -> list[int]:
+def _rows(wave: Wave, row: int, words: int, lanes: Indices) -> list[int]:
     values: list[int] = wave.v[row, lanes].tolist()
     if words == 2:
         upper: list[int] = wave.v[row + 1, lanes].tolist()
@@ -93,7 +93,7 @@ def _apply(
     values: list[int],
     others: list[int],
     combine: Combine,
-    old: npt.NDArray[np.uint32],
+    old: Words,
 ) -> None:
     words, wide = extent.buffer.words, old.shape[1] == 2
     for lane, offset in zip(extent.where.tolist(), extent.offsets.tolist(), strict=True):

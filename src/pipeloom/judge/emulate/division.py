@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Values = npt.NDArray[Any]
+from pipeloom.array_kinds import Array, Flags, Places
+
 Doubles = npt.NDArray[np.float64]
 
 _SPLITTER = 134217729.0  # 2**27 + 1
@@ -50,12 +50,12 @@ def _odd_sum(a: Doubles, b: Doubles) -> Doubles:
     return np.where(inexact, np.nextafter(total, np.copysign(np.inf, error)), total)
 
 
-def fused_f32(a: Values, b: Values, c: Values) -> npt.NDArray[np.float32]:
+def fused_f32(a: Array, b: Array, c: Array) -> npt.NDArray[np.float32]:
     """a*b + c of single precision; the product is exact in float64."""
     return _odd_sum(a.astype(np.float64) * b, c.astype(np.float64)).astype(np.float32)
 
 
-def fused_f16(a: Values, b: Values, c: Values) -> npt.NDArray[np.float16]:
+def fused_f16(a: Array, b: Array, c: Array) -> npt.NDArray[np.float16]:
     """a*b + c of half precision."""
     return _odd_sum(a.astype(np.float64) * b, c.astype(np.float64)).astype(np.float16)
 
@@ -66,7 +66,7 @@ def _split(a: Doubles) -> tuple[Doubles, Doubles]:
     return high, a - high
 
 
-def fused_f64(a: Values, b: Values, c: Values) -> Doubles:
+def fused_f64(a: Array, b: Array, c: Array) -> Doubles:
     """a*b + c of double precision; lanes near the ends of the range go through fractions."""
     a, b, c = (np.array(x, np.float64) for x in np.broadcast_arrays(a, b, c))
     product = a * b
@@ -87,13 +87,13 @@ def fused_f64(a: Values, b: Values, c: Values) -> Doubles:
     return result
 
 
-def scaled_f32(a: Values, b: Values, c: Values, shift: Values) -> npt.NDArray[np.float32]:
+def scaled_f32(a: Array, b: Array, c: Array, shift: Array) -> npt.NDArray[np.float32]:
     """(a*b + c) 2**shift of single precision, rounded once."""
     odd = _odd_sum(a.astype(np.float64) * b, c.astype(np.float64))
     return np.ldexp(odd, shift).astype(np.float32)
 
 
-def scaled_f64(a: Values, b: Values, c: Values, shift: Values) -> Doubles:
+def scaled_f64(a: Array, b: Array, c: Array, shift: Array) -> Doubles:
     """(a*b + c) 2**shift of double precision, rounded once; lane by lane."""
     lanes = zip(*[x.tolist() for x in np.broadcast_arrays(a, b, c, shift)], strict=True)
     return np.array([_fused_exactly(*lane) for lane in lanes], np.float64)
@@ -109,9 +109,6 @@ def _fused_exactly(a: float, b: float, c: float, shift: int = 0) -> float:
         return float(exact * Fraction(2) ** shift)
     except OverflowError:
         return float("inf") if exact > 0 else float("-inf")
-
-
-Lanes = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +127,13 @@ class Precision:
     shift: int
     vanishes: int
 
-    def exponent(self, value: Values) -> npt.NDArray[np.int64]:
+    def exponent(self, value: Array) -> Places:
         """The biased exponent field."""
         words = np.ascontiguousarray(value).view(self.word_type).astype(np.uint64)
         return (words >> np.uint64(self.mantissa) & np.uint64(self.exponents)).astype(np.int64)
 
-    def is_denormal(self, value: Values) -> Lanes:
-        found: Lanes = (self.exponent(value) == 0) & (value != 0)
+    def is_denormal(self, value: Array) -> Flags:
+        found: Flags = (self.exponent(value) == 0) & (value != 0)
         return found
 
 
@@ -145,8 +142,8 @@ DOUBLE = Precision(np.float64, np.uint64, 52, 0x7FF, 768, 128, -1075)
 
 
 def division_scale(
-    precision: Precision, a: Values, denominator: Values, numerator: Values
-) -> tuple[Values, Lanes]:
+    precision: Precision, a: Array, denominator: Array, numerator: Array
+) -> tuple[Array, Flags]:
     """v_div_scale: scale an operand away from overflow; the flag asks for rescaling."""
     a, denominator, numerator = (
         np.ascontiguousarray(x) for x in np.broadcast_arrays(a, denominator, numerator)
@@ -187,19 +184,19 @@ def division_scale(
     return np.select(cases, results, a).astype(precision.float_type), flagged
 
 
-def division_fused(precision: Precision, a: Values, b: Values, c: Values, scaled: Lanes) -> Values:
+def division_fused(precision: Precision, a: Array, b: Array, c: Array, scaled: Flags) -> Array:
     """v_div_fmas: a fused multiply-add, rescaled where v_div_scale asked for it."""
     bias = precision.exponents >> 1
     shift = np.where(precision.exponent(c) > bias, precision.shift, -precision.shift)
     single = precision is SINGLE
-    fused: Values = fused_f32(a, b, c) if single else fused_f64(a, b, c)
+    fused: Array = fused_f32(a, b, c) if single else fused_f64(a, b, c)
     if not scaled.any():
         return fused
     rescale = scaled_f32 if single else scaled_f64
     return np.where(scaled, rescale(a, b, c, shift.astype(np.int32)), fused)
 
 
-def division_fixup(quotient: Values, denominator: Values, numerator: Values) -> Values:
+def division_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     """v_div_fixup: the special cases of a division, and the sign."""
     kind = quotient.dtype.type
     negative = np.signbit(denominator) ^ np.signbit(numerator)
@@ -211,7 +208,7 @@ def division_fixup(quotient: Values, denominator: Values, numerator: Values) -> 
         if kind is precision.float_type:
             distance = precision.exponent(numerator) - precision.exponent(denominator)
             vanishes = distance < precision.vanishes
-    result: Values = np.select(
+    result: Array = np.select(
         [
             np.isnan(numerator) | np.isnan(denominator) | invalid,
             (denominator == 0) | np.isinf(numerator),

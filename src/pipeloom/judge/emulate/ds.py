@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Indices, Places, Words
 from pipeloom.judge.emulate.addressing import merged_half
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import unpack_bits
-from pipeloom.judge.emulate.lds_shadow import Footprint, Index
+from pipeloom.judge.emulate.lds_shadow import Footprint
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
 from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import data_row, unsupported
@@ -25,8 +25,6 @@ from pipeloom.judge.emulate.register_numbers import LANES, VGPR, each_register, 
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of
-
-Words = npt.NDArray[np.uint32]
 
 _EVERY_LANE = np.arange(LANES)
 UNWRITTEN_LDS = "LDS bytes never written"
@@ -94,7 +92,7 @@ def build(instruction: Decoded) -> MicroOp | None:
 def lds_footprint(
     wave: Wave,
     instruction: Decoded,
-    place: Callable[[npt.NDArray[np.intp]], Index],
+    place: Callable[[Indices], Places],
     key: tuple[bytes | int, int],
     size: int,
     verb: str,
@@ -270,7 +268,7 @@ def _write(instruction: Decoded) -> MicroOp:
         lds = group.lds
         number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=True)
         dirty = bool(wave.poison_bits & data_bits)
-        pieces: list[tuple[Footprint, Words, npt.NDArray[np.bool_] | None]] = []
+        pieces: list[tuple[Footprint, Words, Flags | None]] = []
         for offset, row in zip(form.offsets, rows, strict=True):
             piece = addressed(wave, instruction, address_row, offset, size, "writes")
             kept, data = piece.lanes, wave.v[row : row + words_each]
@@ -302,7 +300,7 @@ def _write(instruction: Decoded) -> MicroOp:
     return MicroOp(instruction, run, data_bits | 1 << (VGPR + address_row), 0, screen)
 
 
-def _poisoned_words(wave: Wave, row: int, words: int, lanes: Index) -> npt.NDArray[np.bool_]:
+def _poisoned_words(wave: Wave, row: int, words: int, lanes: Places) -> Flags:
     """Which words of the data to be written are poison, one row per access."""
     columns = [lanes_of(wave.poison.get(VGPR + row + i, 0))[lanes] for i in range(words)]
     return np.stack(columns, axis=1)

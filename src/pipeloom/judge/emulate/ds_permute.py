@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipeloom.array_kinds import Places
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.lds_shadow import Index
 from pipeloom.judge.emulate.operands import data_row, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import LANES, VGPR
@@ -34,11 +34,11 @@ def build(instruction: Decoded) -> MicroOp | None:
     pattern = _swizzle_pattern(instruction, offset) if swizzle else None
     written = 1 << (VGPR + target)
 
-    def sources(wave: Wave) -> Index:
+    def sources(wave: Wave) -> Places:
         """Lane that each lane reads, -1 for none."""
         if pattern is not None:
             return pattern
-        chosen: Index = (wave.v[address_row].astype(np.int64) + offset >> 2) & 63
+        chosen: Places = (wave.v[address_row].astype(np.int64) + offset >> 2) & 63
         if name == "ds_bpermute_b32":
             return chosen
         result = np.full(LANES, -1, np.int64)
@@ -73,14 +73,14 @@ def build(instruction: Decoded) -> MicroOp | None:
     return MicroOp(instruction, run, reads, written, screen)
 
 
-def _swizzle_pattern(instruction: Decoded, offset: int) -> Index:
+def _swizzle_pattern(instruction: Decoded, offset: int) -> Places:
     if offset >> 15:
         if offset & 0xFF00 != 0x8000:
             raise unsupported(instruction, f"swizzle mode {offset:#x}")
         quad = np.array([offset >> (2 * i) & 3 for i in range(4)])
-        shuffled: Index = (_EVERY_LANE & ~3) + quad[_EVERY_LANE & 3]
+        shuffled: Places = (_EVERY_LANE & ~3) + quad[_EVERY_LANE & 3]
         return shuffled
     keep, set_bits, flip = offset & 31, offset >> 5 & 31, offset >> 10 & 31
     low = ((_EVERY_LANE & 31) & keep | set_bits) ^ flip
-    pattern: Index = (_EVERY_LANE & 32) + low
+    pattern: Places = (_EVERY_LANE & 32) + low
     return pattern

@@ -6,13 +6,11 @@ from functools import lru_cache
 
 from pipeloom.judge.emulate import (
     control,
-    dot,
     ds,
     ds_atomics,
     ds_permute,
     gpr_index,
     mfma,
-    packed,
     salu,
     smem,
     vector_skip,
@@ -21,6 +19,7 @@ from pipeloom.judge.emulate import (
 )
 from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.packed import PACKED_OPS, dot_op
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import EmulateError, UnsupportedInstructionError
 from pipeloom.judge.emulate.valu import build_op
@@ -32,8 +31,8 @@ from pipeloom.judge.emulate.valu_special import build_special
 from pipeloom.judge.emulate.valu_wide import WIDE_OPS
 from pipeloom.judge.emulate.wave import Wave
 
-VECTOR_OPS = {**INTEGER_OPS, **FLOAT_OPS, **CONVERT_OPS, **WIDE_OPS}
-_VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
+VECTOR_OPS = {**INTEGER_OPS, **FLOAT_OPS, **CONVERT_OPS, **WIDE_OPS, **PACKED_OPS}
+_VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOP3P", "VOPC"})
 
 
 @lru_cache(maxsize=64)
@@ -100,13 +99,12 @@ def build_step(instruction: Decoded, arch: str, places: dict[int, int]) -> Micro
         or ds_atomics.build(instruction)
         or ds.build(instruction)
         or vmem.build(instruction, arch)
-        or dot.build(instruction)
-        or packed.build(instruction)
     )
     if step is None and instruction.encoding in _VECTOR_ENCODINGS:
         step = vopc.build(instruction) or build_special(instruction) or build_scaled(instruction)
         if step is None:
-            op = VECTOR_OPS.get(instruction.name) or float8_ops(arch).get(instruction.name)
+            op = VECTOR_OPS.get(instruction.name) or dot_op(instruction)
+            op = op or float8_ops(arch).get(instruction.name)
             if op is not None:
                 step = build_op(instruction, op)
     if step is None:

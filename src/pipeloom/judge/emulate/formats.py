@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.array_kinds import Octets
 from pipeloom.machine.chips import element_type, target_for
 from pipeloom.machine.dtypes import Specials
 
@@ -76,7 +77,7 @@ def _positive(name: str) -> Floats:
     return table[np.isfinite(table)]
 
 
-def encode_float(values: Floats, name: str) -> npt.NDArray[np.uint8]:
+def encode_float(values: Floats, name: str) -> Octets:
     """float32 to a narrow format, to nearest even.
 
     Values past the largest finite one become the format's NaN (e5m2: infinity), which is what the
@@ -115,12 +116,12 @@ def fp8_names(arch: str) -> tuple[str, str]:
     return f"e4m3{fnuz}", f"e5m2{fnuz}"
 
 
-def unpack_bits(words: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint8]:
+def unpack_bits(words: Octets, width: int) -> Octets:
     """Bytes along the last axis as ``width``-bit codes (6 or 4), low bits first."""
     if width == 4:
         return np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
     bits = np.unpackbits(words, axis=-1, bitorder="little")
     grouped = bits.reshape(*words.shape[:-1], -1, width)
     weights = (1 << np.arange(width)).astype(np.uint8)
-    codes6: npt.NDArray[np.uint8] = (grouped * weights).sum(axis=-1, dtype=np.uint8)
+    codes6: Octets = (grouped * weights).sum(axis=-1, dtype=np.uint8)
     return codes6

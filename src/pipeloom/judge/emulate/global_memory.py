@@ -15,18 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Addresses = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint32]
-Octets = npt.NDArray[np.uint8]
-LaneList = npt.NDArray[np.intp]
+from pipeloom.array_kinds import Indices, Octets, Places, Words
 
 _FIRST_BASE = 0x7E00_0000_0000
 _SPACING = 1 << 32
 _ALIGNMENT = 256
 _MOST_SPREADS = 8192
-_NO_ADDRESSES: Addresses = np.empty(0, np.int64)
+_NO_ADDRESSES: Places = np.empty(0, np.int64)
 _STRADDLING = 0.75
 """Share of the buffers that lie across a multiple of 4 GiB, if they are long enough."""
 
@@ -95,7 +91,7 @@ class GlobalMemory:
                 return buffer
         return None
 
-    def spread(self, registers: Words, mask: int, active: Callable[[], LaneList]) -> Spread:
+    def spread(self, registers: Words, mask: int, active: Callable[[], Indices]) -> Spread:
         """Offsets of 32 bits (one register) or 64 (two), in the lanes of ``mask``; kept."""
         key = (registers.tobytes(), mask)
         known = self._spreads.get(key)
@@ -121,14 +117,14 @@ class GlobalMemory:
             return f"{address:#x} ({before} bytes before {nearest.name})"
         return f"{address:#x} ({nearest.name} + {address - nearest.base})"
 
-    def reach(self, base: int, spread: Spread, size: int) -> tuple[list[Extent], Addresses]:
+    def reach(self, base: int, spread: Spread, size: int) -> tuple[list[Extent], Places]:
         """``split`` of ``base`` plus each offset: nearly always one buffer takes all."""
         buffer = self.find(base + spread.low)
         if buffer is not None and base + spread.high + size <= buffer.base + buffer.size:
             return [Extent(buffer, spread.every, spread, base - buffer.base)], _NO_ADDRESSES
         return self.split(spread.values + base, size)
 
-    def split(self, addresses: Addresses, size: int) -> tuple[list[Extent], Addresses]:
+    def split(self, addresses: Places, size: int) -> tuple[list[Extent], Places]:
         """Group accesses of ``size`` bytes by buffer; also the addresses that lie in none."""
         extents: list[Extent] = []
         left = np.arange(addresses.size)
@@ -168,17 +164,17 @@ class Spread:
 
     __slots__ = ("_dwords", "_words", "aligned", "every", "high", "lanes", "low", "values")
 
-    def __init__(self, values: Addresses, lanes: LaneList | None = None) -> None:
+    def __init__(self, values: Places, lanes: Indices | None = None) -> None:
         self.values = values
         self.every = np.arange(values.size)
         self.lanes = self.every if lanes is None else lanes
         self.low = int(values.min()) if values.size else 0
         self.high = int(values.max()) if values.size else -1
         self.aligned = not int(np.bitwise_or.reduce(values)) & 3
-        self._words: dict[int, Addresses] = {}
+        self._words: dict[int, Places] = {}
         self._dwords: dict[int, Words] = {}
 
-    def words(self, count: int) -> Addresses:
+    def words(self, count: int) -> Places:
         """The numbers of ``count`` dwords at each offset, one row each."""
         known = self._words.get(count)
         if known is None:
@@ -199,16 +195,16 @@ class Extent:
     """Accesses that fall into one buffer: which of them, and where, from ``shift`` bytes on."""
 
     buffer: GlobalBuffer
-    where: LaneList
+    where: Indices
     spread: Spread
     shift: int = 0
 
     @property
-    def offsets(self) -> Addresses:
+    def offsets(self) -> Places:
         """Bytes from the buffer's start."""
         return self.spread.values + self.shift
 
-    def words(self, count: int) -> Addresses | None:
+    def words(self, count: int) -> Places | None:
         """The numbers of ``count`` dwords per access; None unless all are aligned."""
         if self.shift & 3 or not self.spread.aligned:
             return None

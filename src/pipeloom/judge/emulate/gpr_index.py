@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
+from pipeloom.judge.emulate.operands import scalar_source, unsupported
 from pipeloom.judge.emulate.register_numbers import M0, VGPR, register_bits
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import EmulateError
@@ -67,8 +67,7 @@ def build(instruction: Decoded) -> MicroOp | None:
         return MicroOp(instruction, set_mode, m0, m0)
     if name not in (_ON, _IDX):
         return None
-    code = instruction.fields["ssrc0"]
-    read = scalar_reader(code, 1, instruction)
+    read, reads = scalar_source(instruction.fields["ssrc0"], 1, instruction)
     kept = ~0xF0FF if name == _ON else ~0xFF
     mode = (instruction.fields["ssrc1"] & 0xF) << 12 if name == _ON else 0
 
@@ -76,7 +75,7 @@ def build(instruction: Decoded) -> MicroOp | None:
         wave.s[M0] = wave.s[M0] & kept | read(wave) & 0xFF | mode
 
     # What M0 held is kept in bits that indexing does not look at: no use of a value.
-    return MicroOp(instruction, set_index, scalar_bits(code) | (m0 if name == _IDX else 0), m0)
+    return MicroOp(instruction, set_index, reads | (m0 if name == _IDX else 0), m0)
 
 
 def indexed(instruction: Decoded, make: Callable[[Decoded], MicroOp]) -> MicroOp:

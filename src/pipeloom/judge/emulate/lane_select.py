@@ -10,28 +10,26 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Places, Words
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.register_numbers import LANES, VGPR
 from pipeloom.judge.emulate.screening import check_in_flight, check_poison, settle_writes
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Lanes, Wave, lanes_of, mask_of
-
-Selection = npt.NDArray[np.int64]
+from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave, lanes_of, mask_of
 
 _LANE = np.arange(LANES)
 _NOWHERE = LANES
 
 
 @lru_cache(maxsize=256)
-def _lane_table(control: int) -> Selection | None:
+def _lane_table(control: int) -> Places | None:
     """Source lane per lane, 64 for none; None for a control that is not modelled."""
     row, place = _LANE & ~15, _LANE & 15
     if control < 0x100:
         quad = np.array([control >> (2 * (i & 3)) & 3 for i in range(LANES)], np.int64)
-        shuffled: Selection = (_LANE & ~3) + quad
+        shuffled: Places = (_LANE & ~3) + quad
         return shuffled
     amount = control & 15
     if 0x101 <= control <= 0x10F:
@@ -66,24 +64,24 @@ def _lane_table(control: int) -> Selection | None:
 class DppSelection:
     """Lane movement of one DPP instruction."""
 
-    def __init__(self, table: Selection, allowed: Lanes, zero_missing: bool) -> None:
+    def __init__(self, table: Places, allowed: Flags, zero_missing: bool) -> None:
         self.table = np.where(table == _NOWHERE, 0, table)
-        self.exists: Lanes = table != _NOWHERE
+        self.exists: Flags = table != _NOWHERE
         self.allowed = allowed
         self.zero_missing = zero_missing
 
-    def valid(self, wave: Wave) -> Lanes:
+    def valid(self, wave: Wave) -> Flags:
         """Lanes whose source lane exists and is enabled."""
-        found: Lanes = self.exists & wave.active[self.table]
+        found: Flags = self.exists & wave.active[self.table]
         return found
 
-    def gather(self, wave: Wave, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    def gather(self, wave: Wave, words: Words) -> Words:
         """The source as each lane sees it; zero where there is none."""
         return np.where(self.valid(wave), words[self.table], np.uint32(0))
 
-    def written(self, wave: Wave) -> Lanes:
+    def written(self, wave: Wave) -> Flags:
         """Lanes that the instruction writes."""
-        lanes: Lanes = wave.active & self.allowed
+        lanes: Flags = wave.active & self.allowed
         if not self.zero_missing:
             lanes = lanes & self.valid(wave)
         return lanes

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Octets
 from pipeloom.judge.emulate.arguments import Arguments, Dim3, copy_back, pack_arguments
 from pipeloom.judge.emulate.ds import is_sub_dword
 from pipeloom.judge.emulate.executable import build_program
@@ -215,7 +215,7 @@ def _start_waves(
     program: tuple[MicroOp, ...],
     items: Dim3,
     kernarg_base: int,
-    kernarg: npt.NDArray[np.uint8],
+    kernarg: Octets,
     leftover: int,
 ) -> None:
     work_items = items[0] * items[1] * items[2]
@@ -235,9 +235,7 @@ def _start_waves(
         group.waves.append(wave)
 
 
-def _set_scalars(
-    wave: Wave, kernel: CodeKernel, kernarg_base: int, kernarg: npt.NDArray[np.uint8]
-) -> None:
+def _set_scalars(wave: Wave, kernel: CodeKernel, kernarg_base: int, kernarg: Octets) -> None:
     register = 0
     for bit, count in _USER_SGPRS:
         if not kernel.properties >> bit & 1:

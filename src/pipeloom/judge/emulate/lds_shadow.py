@@ -29,11 +29,9 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Indices, Places, Words
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.pending import WaitQueue
-
-Index = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint32]
 
 _NEVER = np.iinfo(np.int32).max
 _FIRST_ACCESSES = 4096
@@ -41,7 +39,7 @@ _MOST_FOOTPRINTS = 8192
 _MOST_NOTED = 4096
 _BLOCK = 256
 """Bytes of LDS of which it is known, all together, whether some access or poison is left."""
-_NOWHERE: Index = np.empty(0, np.int64)
+_NOWHERE: Places = np.empty(0, np.int64)
 
 DATA, SOURCE = 1, 2
 """What the recorded values of a write are: its data, or the addresses that they come from."""
@@ -56,12 +54,12 @@ class Footprint:
     the blocks of LDS that the bytes lie in.
     """
 
-    lanes: npt.NDArray[np.intp]
-    addresses: Index
+    lanes: Indices
+    addresses: Places
     size: int
-    granules: Index
-    where: Index | slice
-    words: Index | None
+    granules: Places
+    where: Places | slice
+    words: Places | None
     blocks: tuple[int, ...]
 
 
@@ -148,15 +146,15 @@ class LocalMemory:
 
     def footprint(
         self,
-        addresses: Index,
-        lanes: npt.NDArray[np.intp],
+        addresses: Places,
+        lanes: Indices,
         size: int,
         key: tuple[bytes | int, int, int, int] | None = None,
     ) -> Footprint:
         """The bytes at these addresses, all within LDS; to be found again under ``key``."""
         granules = self.granules(addresses, size)
         flat = granules.ravel()
-        where: Index | slice = flat
+        where: Places | slice = flat
         if flat.size and (flat[1:] == flat[:-1] + 1).all():
             where = slice(int(flat[0]), int(flat[-1]) + 1)
         words = None
@@ -170,16 +168,16 @@ class LocalMemory:
             self.footprints[key] = made
         return made
 
-    def granules(self, addresses: Index, size: int) -> Index:
+    def granules(self, addresses: Places, size: int) -> Places:
         """Granule numbers covered by accesses of ``size`` bytes, one row per access."""
         first, count = addresses, size
         if self.granule == 4:
             first, count = addresses >> 2, (size + 3) >> 2
             if (addresses & 3).any():
                 spread = first[:, None] + np.arange(count + 1)
-                clipped: Index = np.minimum(spread, self.poisoned.size - 1)
+                clipped: Places = np.minimum(spread, self.poisoned.size - 1)
                 return clipped
-        covered: Index = first[:, None] + np.arange(count)
+        covered: Places = first[:, None] + np.arange(count)
         return covered
 
     def begin(self, wave: int, counter: WaitQueue, instruction: Decoded, *, writes: bool) -> int:
@@ -219,7 +217,7 @@ class LocalMemory:
             self.issued[piece.where] = values
             self.known[number] = what
 
-    def _unordered(self, number: int, barriers: int, earlier: npt.NDArray[np.int32]) -> Index:
+    def _unordered(self, number: int, barriers: int, earlier: npt.NDArray[np.int32]) -> Places:
         """Positions in ``earlier`` (access numbers) that are not before access ``number``."""
         ready = self.ready.take(earlier)
         if not ready.size or ready.max() <= barriers:
@@ -334,7 +332,7 @@ class LocalMemory:
         unclean = self._unclean
         return any(unclean[block] for block in footprint.blocks)
 
-    def settle(self, footprint: Footprint, bad: npt.NDArray[np.bool_] | None) -> None:
+    def settle(self, footprint: Footprint, bad: Flags | None) -> None:
         """Written bytes are no longer poison, unless the data was, word by word."""
         if bad is None:
             if self.may_be_poisoned(footprint):

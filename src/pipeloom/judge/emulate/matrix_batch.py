@@ -14,16 +14,16 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pipeloom.judge.emulate.matrix_layout import Places, Shape, Values
+from pipeloom.array_kinds import Array, Indices, Words
+from pipeloom.judge.emulate.matrix_layout import Shape
 from pipeloom.judge.emulate.register_numbers import LANES
 from pipeloom.judge.emulate.wave import Wave
 
 MOST_HELD = 256
 """Products that a wave holds back; more save nothing."""
 
-Scale = Callable[[Wave], npt.NDArray[np.uint32]]
+Scale = Callable[[Wave], Words]
 """Reads the E8M0 codes of an operand, one per lane."""
 
 _E8M0 = np.append(np.exp2(np.arange(255.0) - 127), np.nan).astype(np.float32)
@@ -36,8 +36,8 @@ class BatchKind:
     """All that instructions of one batch have in common."""
 
     shape: Shape
-    places_a: Places
-    places_b: Places
+    places_a: Indices
+    places_b: Indices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class BatchProduct:
     b: int
     d: int
     c: int | None
-    constant: Values
+    constant: Array
     scales: tuple[Scale, Scale] | None
     reads: int
     writes: int
@@ -126,26 +126,26 @@ def _batch(products: Sequence[BatchProduct]) -> Callable[[Wave], None]:
     return run
 
 
-def _rows(first: Sequence[int], words: int) -> slice | Places:
+def _rows(first: Sequence[int], words: int) -> slice | Indices:
     """The registers of each operand in turn: a slice where they are neighbours."""
     if list(first) == list(range(first[0], first[0] + words * len(first), words)):
         return slice(first[0], first[0] + words * len(first))
     return (np.array(first)[:, None] + np.arange(words)).ravel()
 
 
-def _fragments(first: Sequence[int], places: Places) -> tuple[Places, Places | None]:
+def _fragments(first: Sequence[int], places: Indices) -> tuple[Indices, Indices | None]:
     """Words of the distinct fragments, and which of them each product takes (None: in turn)."""
     distinct = sorted(set(first))
     chosen = None if list(first) == distinct else np.array([distinct.index(a) for a in first])
     return np.array(distinct)[:, None] * LANES + places, chosen
 
 
-def _scaled(values: Values, codes: list[npt.NDArray[np.uint32]], order: Places | None) -> Values:
+def _scaled(values: Array, codes: list[Words], order: Indices | None) -> Array:
     """Block scales: a byte of lane l scales K block l // side of row l % side (E8M0, bias 127)."""
     count, _, side, depth = values.shape
     each = np.stack([np.broadcast_to(code, (LANES,)) for code in codes])
     powers = _E8M0[each[:, : depth // _BLOCK * side]].reshape(count, -1, side).swapaxes(1, 2)
     if order is not None:
         powers = powers[:, order]
-    scaled: Values = values.reshape(count, side, -1, _BLOCK) * powers[..., None]
+    scaled: Array = values.reshape(count, side, -1, _BLOCK) * powers[..., None]
     return scaled.reshape(values.shape)

@@ -27,20 +27,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Indices, Words
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import bf16_to_f32, float_table, fp8_names, unpack_bits
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.register_numbers import LANES
 from pipeloom.machine.matrix_ops import F8F6F4
 
-Words = npt.NDArray[np.uint32]
-Values = npt.NDArray[Any]
-Widen = Callable[[Words], Values]
+Widen = Callable[[Words], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +52,15 @@ class Format:
     chunk: int = 0
 
 
-def _from_bf16(rows: Words) -> Values:
+def _from_bf16(rows: Words) -> Array:
     return bf16_to_f32(rows.view(np.uint16))
 
 
-def _from_f16(rows: Words) -> Values:
+def _from_f16(rows: Words) -> Array:
     return rows.view(np.float16).astype(np.float32)
 
 
-def _from_xf32(rows: Words) -> Values:
+def _from_xf32(rows: Words) -> Array:
     """TF32-like inputs: ten mantissa bits, rounded to nearest even."""
     rounded = rows + 0xFFF + (rows >> 13 & 1) & 0xFFFFE000
     return rounded.astype(np.uint32).view(np.float32)
@@ -118,8 +115,6 @@ def operand_formats(kind: str, instruction: Decoded, arch: str) -> tuple[Format,
     return plain[names[0]], plain[names[1]]
 
 
-Places = npt.NDArray[np.intp]
-
 _RESULTS: dict[str, type[np.generic]] = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
 
 
@@ -153,14 +148,14 @@ class Shape:
         """Of C and D."""
         return _RESULTS[self.result]
 
-    def row_order(self) -> Places:
+    def row_order(self) -> Indices:
         """Rows of A such that the product's rows come register by register, lane by lane."""
         rows = np.arange(self.side)
         if self.result == "f64" or self.side == 4:
             return rows
         return rows.reshape(-1, LANES // self.side, 4).transpose(0, 2, 1).ravel()
 
-    def places(self, operand: Format, rows: Places, sources: Places) -> Places:
+    def places(self, operand: Format, rows: Indices, sources: Indices) -> Indices:
         """The words of an operand, row by row along K: each one's register * 64 + lane.
 
         ``rows`` is the order of the rows, ``sources`` the block that serves each block.
@@ -171,21 +166,21 @@ class Shape:
             sources, rows, np.arange(words // together), np.arange(self.groups), np.arange(together)
         )
         lane = (group * self.blocks + block) * self.side + row
-        place: Places = (part * together + word) * LANES + lane
+        place: Indices = (part * together + word) * LANES + lane
         return place.ravel()
 
-    def operand(self, operand: Format, words: Words) -> Values:
+    def operand(self, operand: Format, words: Words) -> Array:
         """Widened fragments, (fragment, block, row, k), from their words in order of ``places``."""
         return operand.widen(words.reshape(len(words), self.blocks, self.side, -1))
 
-    def addend(self, registers: Words) -> Values:
+    def addend(self, registers: Words) -> Array:
         """C, (instruction, element, lane), from its registers."""
         if self.result == "f64":
             pairs = registers.reshape(-1, 2, LANES).transpose(0, 2, 1)
             registers = np.ascontiguousarray(pairs)
         return registers.view(self.dtype).reshape(-1, self.side**2 * self.blocks // LANES, LANES)
 
-    def result_words(self, product: Values, addend: Values) -> Words:
+    def result_words(self, product: Array, addend: Array) -> Words:
         """The result's registers, one row each, of products whose rows are in ``row_order``."""
         if self.side == 4:
             product = product.swapaxes(1, 2)

@@ -23,12 +23,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Words
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.matrix_batch import BatchKind, BatchProduct, Scale, hold
-from pipeloom.judge.emulate.matrix_layout import Shape, Values, Words, operand_formats
-from pipeloom.judge.emulate.operands import constant, source_bits, unsupported, word_reader
+from pipeloom.judge.emulate.matrix_batch import BatchKind, BatchProduct, hold
+from pipeloom.judge.emulate.matrix_layout import Shape, operand_formats
+from pipeloom.judge.emulate.operands import ReadOperand, constant, unsupported, word_source
 from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR, register_bits
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
@@ -88,8 +88,9 @@ def build(instruction: Decoded, arch: str) -> MicroOp | None:
         reads |= register_bits(VGPR + c, shape.words_d)
     scales = None
     if "_scale_" in instruction.name:
-        scales = (_scale(instruction, 0), _scale(instruction, 1))
-        reads |= source_bits(fields["scale_src0"]) | source_bits(fields["scale_src1"])
+        of_a, of_b = _scale(instruction, 0), _scale(instruction, 1)
+        scales = of_a.read, of_b.read
+        reads |= of_a.registers | of_b.registers
     writes = register_bits(VGPR + d, shape.words_d)
     key = (
         instruction.name,
@@ -114,7 +115,7 @@ def matrix_row(code: int, in_agpr: bool, instruction: Decoded) -> int:
     return code - VGPR + (AGPR - VGPR if in_agpr else 0)
 
 
-def _constant_addend(shape: Shape, instruction: Decoded) -> Values:
+def _constant_addend(shape: Shape, instruction: Decoded) -> Array:
     code = instruction.fields["src2"]
     value = constant(code, shape.result, instruction) if code < VGPR else 0
     if value is None:
@@ -123,16 +124,12 @@ def _constant_addend(shape: Shape, instruction: Decoded) -> Values:
     return np.array([value & mask], bits).view(shape.dtype)
 
 
-def _scale(instruction: Decoded, position: int) -> Scale:
+def _scale(instruction: Decoded, position: int) -> ReadOperand:
     """op_sel picks the byte of the scale's register."""
     fields = instruction.fields
     byte = (fields["opsel"] >> position & 1) | (fields["opsel_hi"] >> position & 1) << 1
-    read = word_reader(fields[f"scale_src{position}"], "u32", instruction)
-
-    def codes(wave: Wave) -> npt.NDArray[np.uint32]:
-        return read(wave) >> np.uint32(8 * byte) & np.uint32(0xFF)
-
-    return codes
+    words = word_source(fields[f"scale_src{position}"], "u32", instruction)
+    return words.then(lambda codes: codes >> np.uint32(8 * byte) & np.uint32(0xFF))
 
 
 _SPARSE = re.compile(r"v_smfmac_(f32|i32)_(16|32)x\2x(\d+)_(\w+)$")
@@ -163,7 +160,7 @@ def _build_sparse(instruction: Decoded, arch: str) -> MicroOp | None:
     lanes = np.arange(LANES)[:, None]
     quads = 4 * (np.arange(kept) // 2)
 
-    def expand(rows: Words, index: Words) -> Values:
+    def expand(rows: Words, index: Words) -> Array:
         values = a_format.widen(rows)
         columns = quads + (index[:, None] >> (shift + 2 * np.arange(kept)) & 3)
         full = np.zeros((LANES, 2 * kept), values.dtype)

@@ -21,8 +21,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
+from pipeloom.array_kinds import Indices, Places, Words
 
 if TYPE_CHECKING:
     from pipeloom.judge.emulate.pending import Pending
@@ -55,10 +54,10 @@ class LaneAccess(NamedTuple):
 
     space: AddressSpace
     effect: Effect
-    lanes: npt.NDArray[np.intp]
-    addresses: npt.NDArray[np.int64]
+    lanes: Indices
+    addresses: Places
     size: int
-    values: npt.NDArray[np.uint32] | None = None
+    values: Words | None = None
     """What a write stores, a row of words per address, where it is known at issue; for a copy into
     LDS, where each word comes from. Comparable between operations of one instruction."""
 

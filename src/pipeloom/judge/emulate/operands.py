@@ -1,4 +1,4 @@
-"""Source and destination operands as functions of a wave.
+"""Source and destination operands: functions of a wave, and the registers that they touch.
 
 A reader is chosen once, when the program is built, so that executing an instruction never looks
 at an operand code again. Scalar readers give ints. Vector readers give arrays of 64 lanes, or of
@@ -9,19 +9,39 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Words
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.register_numbers import AGPR, EXEC, SCC, VCC, VGPR, WORD, register_bits
 from pipeloom.judge.emulate.traps import UnsupportedInstructionError
 from pipeloom.judge.emulate.wave import Wave
 
-Words = npt.NDArray[np.uint32]
-Longs = npt.NDArray[np.uint64]
 ScalarReader = Callable[[Wave], int]
 ScalarWriter = Callable[[Wave, int], None]
+
+
+class ReadOperand(NamedTuple):
+    """An operand that is read: what gives its value, and the registers that hold it."""
+
+    read: Callable[[Wave], Any]
+    registers: int
+
+    def then(self, function: Callable[[Any], Any]) -> ReadOperand:
+        """The same registers, and what a function makes of their value."""
+        read = self.read
+        return ReadOperand(lambda wave: function(read(wave)), self.registers)
+
+
+def all_registers(sources: Iterable[ReadOperand]) -> int:
+    """The registers of several."""
+    bits = 0
+    for source in sources:
+        bits |= source.registers
+    return bits
+
 
 LITERAL = 255
 _VCCZ, _EXECZ = 251, 252
@@ -77,7 +97,7 @@ def data_row(instruction: Decoded, field: str) -> int:
     return instruction.fields[field] + (AGPR - VGPR if instruction.fields["acc"] else 0)
 
 
-def scalar_bits(code: int, words: int = 1) -> int:
+def _scalar_bits(code: int, words: int) -> int:
     """The registers that a scalar operand reads."""
     if code < 128:
         return register_bits(code, words)
@@ -88,21 +108,12 @@ def scalar_bits(code: int, words: int = 1) -> int:
     return 1 << SCC if code == SCC else 0
 
 
-def source_bits(code: int, words: int = 1) -> int:
-    """The registers that a vector instruction's source reads."""
-    return register_bits(code, words) if code >= VGPR else scalar_bits(code, words)
+def scalar_source(code: int, words: int, instruction: Decoded) -> ReadOperand:
+    """One (32-bit) or two (64-bit) words of a scalar source."""
+    return ReadOperand(_scalar_reader(code, words, instruction), _scalar_bits(code, words))
 
 
-def all_source_bits(codes: Iterable[int]) -> int:
-    """The registers that several sources of one word read."""
-    bits = 0
-    for code in codes:
-        bits |= source_bits(code)
-    return bits
-
-
-def scalar_reader(code: int, words: int, instruction: Decoded) -> ScalarReader:
-    """A reader of one (32-bit) or two (64-bit) words from a scalar source."""
+def _scalar_reader(code: int, words: int, instruction: Decoded) -> ScalarReader:
     value = constant(code, "f64" if words == 2 else "f32", instruction)
     if value is not None:
         fixed = value & (WORD if words == 1 else 0xFFFFFFFFFFFFFFFF)
@@ -161,38 +172,40 @@ def scalar_writer(code: int, words: int, instruction: Decoded) -> ScalarWriter:
     return write_pair
 
 
-def word_reader(code: int, kind: str, instruction: Decoded) -> Callable[[Wave], Words]:
-    """A reader of 32 bits per lane."""
+def word_source(code: int, kind: str, instruction: Decoded) -> ReadOperand:
+    """32 bits per lane."""
     if code >= VGPR:
         row = code - VGPR
-        return lambda wave: wave.v[row]
+        return ReadOperand(lambda wave: wave.v[row], 1 << code)
     value = constant(code, kind, instruction)
     if value is not None:
-        fixed = np.array([value & WORD], np.uint32)
-        fixed.setflags(write=False)
-        return lambda wave: fixed
-    read = scalar_reader(code, 1, instruction)
-    return lambda wave: np.array([read(wave)], np.uint32)
+        return _constant(value & WORD, np.uint32)
+    return scalar_source(code, 1, instruction).then(lambda value: np.array([value], np.uint32))
 
 
-def long_reader(code: int, kind: str, instruction: Decoded) -> Callable[[Wave], Longs]:
-    """A reader of 64 bits per lane, from register pairs."""
+def long_source(code: int, kind: str, instruction: Decoded) -> ReadOperand:
+    """64 bits per lane, from register pairs."""
     if code >= VGPR:
         row = code - VGPR
-        return lambda wave: join_words(wave.v[row], wave.v[row + 1])
+        return ReadOperand(
+            lambda wave: join_words(wave.v[row], wave.v[row + 1]), register_bits(code, 2)
+        )
     if code == LITERAL and kind != "f64":
         value: int | None = _long_literal(instruction)
     else:
         value = constant(code, kind, instruction)
     if value is not None:
-        fixed = np.array([value & 0xFFFFFFFFFFFFFFFF], np.uint64)
-        fixed.setflags(write=False)
-        return lambda wave: fixed
-    read = scalar_reader(code, 2, instruction)
-    return lambda wave: np.array([read(wave)], np.uint64)
+        return _constant(value & 0xFFFFFFFFFFFFFFFF, np.uint64)
+    return scalar_source(code, 2, instruction).then(lambda value: np.array([value], np.uint64))
 
 
-def join_words(low: Words, high: Words) -> Longs:
+def _constant(value: int, dtype: type[np.generic]) -> ReadOperand:
+    fixed = np.array([value], dtype)
+    fixed.setflags(write=False)
+    return ReadOperand(lambda wave: fixed, 0)
+
+
+def join_words(low: Words, high: Words) -> Array:
     """Two 32-bit halves as 64 bits."""
     pair = np.empty((low.size, 2), np.uint32)
     pair[:, 0] = low

@@ -13,8 +13,7 @@ from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import (
     ScalarReader,
     ScalarWriter,
-    scalar_bits,
-    scalar_reader,
+    scalar_source,
     scalar_writer,
     unsupported,
 )
@@ -39,11 +38,6 @@ def build(instruction: Decoded) -> MicroOp | None:
     return None if builder is None else builder(instruction)
 
 
-def _source(instruction: Decoded, code: int, words: int = 1) -> tuple[ScalarReader, int]:
-    """What reads a source, and the registers that it reads."""
-    return scalar_reader(code, words, instruction), scalar_bits(code, words)
-
-
 def _target(instruction: Decoded, words: int = 1) -> tuple[ScalarWriter, int]:
     """What writes the destination, and its registers."""
     code = instruction.fields["sdst"]
@@ -54,8 +48,8 @@ def _binary_step(
     instruction: Decoded, codes: tuple[int, int], spec: tuple[int, int, int, Binary]
 ) -> MicroOp:
     words_a, words_b, words_d, function = spec
-    read_a, bits_a = _source(instruction, codes[0], words_a)
-    read_b, bits_b = _source(instruction, codes[1], words_b)
+    read_a, bits_a = scalar_source(codes[0], words_a, instruction)
+    read_b, bits_b = scalar_source(codes[1], words_b, instruction)
     write, here = _target(instruction, words_d)
 
     def run(wave: Wave) -> None:
@@ -85,7 +79,7 @@ def _words(name: str) -> int:
 
 
 def _select(instruction: Decoded, codes: tuple[int, int], words: int) -> MicroOp:
-    sides = [_source(instruction, code, words) for code in codes]
+    sides = [scalar_source(code, words, instruction) for code in codes]
     write, here = _target(instruction, words)
 
     def run(wave: Wave) -> None:
@@ -101,8 +95,8 @@ def _select(instruction: Decoded, codes: tuple[int, int], words: int) -> MicroOp
 
 
 def _carry(instruction: Decoded, codes: tuple[int, int], *, subtract: bool) -> MicroOp:
-    read_a, bits_a = _source(instruction, codes[0])
-    read_b, bits_b = _source(instruction, codes[1])
+    read_a, bits_a = scalar_source(codes[0], 1, instruction)
+    read_b, bits_b = scalar_source(codes[1], 1, instruction)
     write, here = _target(instruction)
 
     def run(wave: Wave) -> None:
@@ -121,7 +115,7 @@ def _sop1(instruction: Decoded) -> MicroOp:
     name, code = instruction.name, instruction.fields["ssrc0"]
     if name in SOP1:
         words, words_d, function = SOP1[name]
-        read, bits = _source(instruction, code, words)
+        read, bits = scalar_source(code, words, instruction)
         write, here = _target(instruction, words_d)
 
         def run(wave: Wave) -> None:
@@ -167,7 +161,7 @@ def _write_exec(instruction: Decoded) -> MicroOp:
 
 def _exec_step(instruction: Decoded, new: Callable[[int, int], int], *, saves: bool) -> MicroOp:
     """EXEC becomes what ``new`` makes of the source and of it; the destination the old or that."""
-    read, bits = _source(instruction, instruction.fields["ssrc0"], 2)
+    read, bits = scalar_source(instruction.fields["ssrc0"], 2, instruction)
     write, here = _target(instruction, 2)
 
     def run(wave: Wave) -> None:
@@ -185,7 +179,7 @@ def _exec_step(instruction: Decoded, new: Callable[[int, int], int], *, saves: b
 
 
 def _conditional_move(instruction: Decoded, words: int) -> MicroOp:
-    read, bits = _source(instruction, instruction.fields["ssrc0"], words)
+    read, bits = scalar_source(instruction.fields["ssrc0"], words, instruction)
     write, here = _target(instruction, words)
 
     def run(wave: Wave) -> None:
@@ -201,8 +195,8 @@ def _conditional_move(instruction: Decoded, words: int) -> MicroOp:
 
 
 def _bit_set(instruction: Decoded, value: bool, words: int) -> MicroOp:
-    read, bits = _source(instruction, instruction.fields["ssrc0"])
-    read_old = scalar_reader(instruction.fields["sdst"], words, instruction)
+    read, bits = scalar_source(instruction.fields["ssrc0"], 1, instruction)
+    read_old = scalar_source(instruction.fields["sdst"], words, instruction).read
     write, here = _target(instruction, words)
 
     def run(wave: Wave) -> None:
@@ -215,8 +209,8 @@ def _bit_set(instruction: Decoded, value: bool, words: int) -> MicroOp:
 def _sopc(instruction: Decoded) -> MicroOp:
     name, fields = instruction.name, instruction.fields
     words, tests_bit = _words(name), name.startswith("s_bitcmp")
-    read_a, bits_a = _source(instruction, fields["ssrc0"], words)
-    read_b, bits_b = _source(instruction, fields["ssrc1"], 1 if tests_bit else words)
+    read_a, bits_a = scalar_source(fields["ssrc0"], words, instruction)
+    read_b, bits_b = scalar_source(fields["ssrc1"], 1 if tests_bit else words, instruction)
     if tests_bit:
         run = _bit_test(int(name[8]), 32 * words - 1, read_a, read_b)
     else:
@@ -276,7 +270,7 @@ def _sopk(instruction: Decoded) -> MicroOp:
     if name.startswith("s_cmpk_"):
         relation, kind = name.split("_")[2:]
         value = immediate if kind == "u32" else extended
-        read = scalar_reader(target, 1, instruction)
+        read = scalar_source(target, 1, instruction).read
         run = _comparison(relation, kind == "i32", read, lambda wave: value)
         return MicroOp(instruction, run, here, _SCC_BIT)
     if name in ("s_setreg_b32", "s_setreg_imm32_b32") and immediate & 0x3F == 1:

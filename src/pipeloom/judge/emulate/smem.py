@@ -19,7 +19,7 @@ from pipeloom.judge.emulate.atomic_ops import atomic_operation
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import Extent, Spread, load_words, store_words
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
-from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
+from pipeloom.judge.emulate.operands import ReadOperand, scalar_source, unsupported
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import EXEC, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
@@ -68,17 +68,16 @@ def _locate(instruction: Decoded, buffered: bool, words: int) -> tuple[_Locate, 
     """Base plus offset, or a descriptor's base with its range; and the registers read."""
     fields = instruction.fields
     base = fields["sbase"]
-    read_base = scalar_reader(base, 2, instruction)
+    read_base = scalar_source(base, 2, instruction).read
     offset = signed(fields["offset"], 21) if fields["imm"] else 0
-    register: int | None = None
+    more = ReadOperand(lambda wave: 0, 0)
     if fields["soffset_en"]:
-        register = fields["soffset"]
+        more = scalar_source(fields["soffset"], 1, instruction)
     elif not fields["imm"]:
-        register = fields["offset"] & 0x7F
-    read_offset = None if register is None else scalar_reader(register, 1, instruction)
+        more = scalar_source(fields["offset"] & 0x7F, 1, instruction)
 
     def locate(wave: Wave) -> _Dwords:
-        moved = offset + (read_offset(wave) if read_offset else 0)
+        moved = offset + more.read(wave)
         if not buffered:
             return _Dwords(signed(read_base(wave) + moved & 0xFFFFFFFFFFFFFFFC, 64), words)
         moved &= ~3
@@ -88,8 +87,7 @@ def _locate(instruction: Decoded, buffered: bool, words: int) -> tuple[_Locate, 
             (read_base(wave) & _BASE_MASK) + moved, min(max(size - moved, 0) // 4, words)
         )
 
-    reads = register_bits(base, 4 if buffered else 2)
-    return locate, reads | (0 if register is None else scalar_bits(register))
+    return locate, register_bits(base, 4 if buffered else 2) | more.registers
 
 
 def _reach(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Places
 from pipeloom.judge.emulate.formats import (
     bf16_to_f32,
     encode_float,
@@ -15,29 +15,27 @@ from pipeloom.judge.emulate.formats import (
     float_table,
     fp8_names,
 )
-from pipeloom.judge.emulate.valu import DTYPES, VecOp
-
-Values = npt.NDArray[Any]
-Words = npt.NDArray[Any]
+from pipeloom.judge.emulate.valu import VecOp
+from pipeloom.judge.emulate.vector_values import DTYPES
 
 _F32 = ("f32", "f32")
 
 
-def to_integer(values: Values, low: int, high: int) -> npt.NDArray[np.int64]:
+def to_integer(values: Array, low: int, high: int) -> Places:
     """Truncate towards zero and saturate; NaN gives 0."""
     clean = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=high, neginf=low)
     return np.clip(np.trunc(clean), low, high).astype(np.int64)
 
 
-def _pack(low: Values, high: Values) -> Words:
+def _pack(low: Array, high: Array) -> Array:
     return low.astype(np.uint32) | high.astype(np.uint32) << 16
 
 
-def _half_bits(values: Values) -> npt.NDArray[np.uint16]:
+def _half_bits(values: Array) -> npt.NDArray[np.uint16]:
     return values.astype(np.float16).view(np.uint16)
 
 
-def _toward_zero(values: Values) -> npt.NDArray[np.uint16]:
+def _toward_zero(values: Array) -> npt.NDArray[np.uint16]:
     """float32 to half-precision bits, rounding towards zero."""
     nearest = values.astype(np.float16)
     over = np.abs(nearest.astype(np.float32)) > np.abs(values)
@@ -45,11 +43,11 @@ def _toward_zero(values: Values) -> npt.NDArray[np.uint16]:
     return np.where(over & np.isfinite(values), bits - 1, bits).astype(np.uint16)
 
 
-def _pack_byte(value: Values, place: Words, old: Words) -> Words:
+def _pack_byte(value: Array, place: Array, old: Array) -> Array:
     """A float to the byte of ``old`` that ``place`` names, rounded to nearest even, saturated."""
     byte = to_integer(np.rint(value), 0, 255).astype(np.uint32)
     shift = (place & 3) * 8
-    packed: Words = old & ~(np.uint32(0xFF) << shift) | byte << shift
+    packed: Array = old & ~(np.uint32(0xFF) << shift) | byte << shift
     return packed
 
 
@@ -57,11 +55,11 @@ def _byte_to_float(index: int) -> VecOp:
     return VecOp("f32", ("u32",), lambda a: (a >> (8 * index) & 0xFF).astype(np.float32))
 
 
-def _cast(to: str) -> Callable[[Values], Values]:
+def _cast(to: str) -> Callable[[Array], Array]:
     return lambda a: a.astype(DTYPES[to])
 
 
-def _whole(to: str) -> Callable[[Values], Values]:
+def _whole(to: str) -> Callable[[Array], Array]:
     limits = np.iinfo(np.dtype(DTYPES[to]))
     return lambda a: to_integer(a, limits.min, limits.max).astype(DTYPES[to])
 
@@ -98,11 +96,11 @@ def float8_ops(arch: str) -> dict[str, VecOp]:
     ops: dict[str, VecOp] = {}
     for suffix, name in (("fp8", fp8), ("bf8", bf8)):
 
-        def pack(a: Values, b: Values, name: str = name) -> npt.NDArray[np.uint16]:
+        def pack(a: Array, b: Array, name: str = name) -> npt.NDArray[np.uint16]:
             low, high = encode_float(a, name), encode_float(b, name)
             return (low.astype(np.uint32) | high.astype(np.uint32) << 8).astype(np.uint16)
 
-        def widen(a: Words, name: str = name) -> npt.NDArray[np.float32]:
+        def widen(a: Array, name: str = name) -> npt.NDArray[np.float32]:
             return float_table(name).take(a & 0xFF)
 
         def widen_pair(a: npt.NDArray[np.uint16], name: str = name) -> npt.NDArray[np.uint64]:

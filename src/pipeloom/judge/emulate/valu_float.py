@@ -16,26 +16,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Words
 from pipeloom.judge.emulate.division import division_fixup, fused_f16, fused_f32, fused_f64
 from pipeloom.judge.emulate.valu import VecOp, comparing, in_turn
 
-Values = npt.NDArray[Any]
-Function = Callable[..., Values]
+Function = Callable[..., Array]
 
 
-def exp2(a: Values) -> Values:
+def exp2(a: Array) -> Array:
     return np.exp2(a.astype(np.float64)).astype(a.dtype)
 
 
-def log2(a: Values) -> Values:
+def log2(a: Array) -> Array:
     return np.log2(a.astype(np.float64)).astype(a.dtype)
 
 
-def reciprocal(a: Values) -> Values:
+def reciprocal(a: Array) -> Array:
     return (1.0 / a.astype(np.float64)).astype(a.dtype)
 
 
-def reciprocal_root(a: Values) -> Values:
+def reciprocal_root(a: Array) -> Array:
     return (1.0 / np.sqrt(a.astype(np.float64))).astype(a.dtype)
 
 
@@ -43,8 +43,8 @@ def flushed(function: Any) -> Any:
     """With zeros of the same sign for denormals, taken and made."""
     smallest_normal = np.finfo(np.float32).smallest_normal
 
-    def zeroed(a: Values) -> Values:
-        zeros: Values = np.where(np.abs(a) < smallest_normal, np.copysign(a.dtype.type(0), a), a)
+    def zeroed(a: Array) -> Array:
+        zeros: Array = np.where(np.abs(a) < smallest_normal, np.copysign(a.dtype.type(0), a), a)
         return zeros
 
     return lambda a: zeroed(function(zeroed(a)))
@@ -55,23 +55,23 @@ def turns(function: Any) -> Any:
     return lambda a: function(a.astype(np.float64) * 2 * np.pi).astype(a.dtype)
 
 
-def scale_by_power(a: Values, exponent: Values) -> Values:
-    scaled: Values = np.ldexp(a, np.clip(exponent, -5000, 5000)).astype(a.dtype)
+def scale_by_power(a: Array, exponent: Array) -> Array:
+    scaled: Array = np.ldexp(a, np.clip(exponent, -5000, 5000)).astype(a.dtype)
     return scaled
 
 
-def fraction_of(a: Values) -> Values:
+def fraction_of(a: Array) -> Array:
     part = a - np.floor(a)
-    below_one: Values = np.minimum(part, np.nextafter(a.dtype.type(1), a.dtype.type(0)))
+    below_one: Array = np.minimum(part, np.nextafter(a.dtype.type(1), a.dtype.type(0)))
     return below_one
 
 
-def exponent_of(a: Values) -> npt.NDArray[np.int32]:
+def exponent_of(a: Array) -> npt.NDArray[np.int32]:
     """The power of two that brings the mantissa into [0.5, 1); 0 for infinity and NaN."""
     return np.where(np.isfinite(a), np.frexp(a)[1], 0).astype(np.int32)
 
 
-def _to_i32(a: Values) -> npt.NDArray[np.int32]:
+def _to_i32(a: Array) -> npt.NDArray[np.int32]:
     clean = np.nan_to_num(a.astype(np.float64), nan=0.0)
     return np.clip(clean, -(2**31), 2**31 - 1).astype(np.int32)
 
@@ -97,9 +97,7 @@ def _two_over_pi() -> int:
     return ((2 * scale) << _PI_BITS) // pi
 
 
-def _trig_preop(
-    a: npt.NDArray[np.float64], part: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.float64]:
+def _trig_preop(a: npt.NDArray[np.float64], part: Words) -> npt.NDArray[np.float64]:
     """v_trig_preop_f64: 53 bits of 2/pi, chosen by the argument's size (for range reduction)."""
     bits = np.ascontiguousarray(a).view(np.uint64)
     exponents = (bits >> np.uint64(52) & np.uint64(0x7FF)).astype(np.int64)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Places
 from pipeloom.judge.emulate.register_numbers import LANES
 from pipeloom.judge.emulate.valu import VecOp, comparing
 
-Values = npt.NDArray[Any]
-Words = npt.NDArray[Any]
-Function = Callable[..., Values]
+Function = Callable[..., Array]
 
 _U32 = ("u32", "u32")
 _I32 = ("i32", "i32")
@@ -21,34 +19,34 @@ _U16 = ("u16", "u16")
 _U32_3 = ("u32", "u32", "u32")
 
 
-def _low(value: Values) -> Words:
+def _low(value: Array) -> Array:
     return value.astype(np.uint32)
 
 
-def _wide(value: Values) -> npt.NDArray[np.uint64]:
+def _wide(value: Array) -> npt.NDArray[np.uint64]:
     return value.astype(np.uint64)
 
 
-def _signed_wide(value: Values) -> npt.NDArray[np.int64]:
+def _signed_wide(value: Array) -> Places:
     return value.astype(np.int64)
 
 
-def _low24(value: Words) -> Words:
+def _low24(value: Array) -> Array:
     return value & 0xFFFFFF
 
 
-def _signed24(value: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+def _signed24(value: npt.NDArray[np.int32]) -> Places:
     return _signed_wide((value << 8) >> 8)
 
 
-def _extract_unsigned(a: Words, offset: Words, width: Words) -> Words:
+def _extract_unsigned(a: Array, offset: Array, width: Array) -> Array:
     size = width & 31
     mask = _low((np.uint64(1) << _wide(size)) - np.uint64(1))
-    field: Words = a >> (offset & 31) & mask
+    field: Array = a >> (offset & 31) & mask
     return field
 
 
-def _extract_signed(a: Words, offset: Words, width: Words) -> Words:
+def _extract_signed(a: Array, offset: Array, width: Array) -> Array:
     size = width & 31
     shift = (32 - size) & 31
     field = _extract_unsigned(a, offset, width)
@@ -56,30 +54,30 @@ def _extract_signed(a: Words, offset: Words, width: Words) -> Words:
     return np.where(size == 0, np.uint32(0), extended)
 
 
-def _reverse_bits(a: Words) -> Words:
+def _reverse_bits(a: Array) -> Array:
     value = a.copy()
     for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
         value = value >> shift & mask | (value & mask) << shift
     return value >> 16 | value << 16
 
 
-def _leading_zeros(a: Words) -> Words:
+def _leading_zeros(a: Array) -> Array:
     exponent = np.frexp(a.astype(np.float64))[1]
     return np.where(a == 0, 0xFFFFFFFF, 32 - exponent).astype(np.uint32)
 
 
-def _trailing_zeros(a: Words) -> Words:
+def _trailing_zeros(a: Array) -> Array:
     lowest = a & (~a + np.uint32(1))
     exponent = np.frexp(lowest.astype(np.float64))[1]
     return np.where(a == 0, 0xFFFFFFFF, exponent - 1).astype(np.uint32)
 
 
-def _leading_sign(a: Words) -> Words:
+def _leading_sign(a: Array) -> Array:
     folded = np.where(a >> 31 == 1, ~a, a)
     return _leading_zeros(folded)
 
 
-def permute_bytes(a: Words, b: Words, select: Words) -> Words:
+def permute_bytes(a: Array, b: Array, select: Array) -> Array:
     """v_perm_b32: each selector byte picks one of eight bytes (a above b) or a constant."""
     a, b, select = np.broadcast_arrays(a, b, select)
     pool = np.empty((a.size, 13), np.uint32)
@@ -98,11 +96,11 @@ def permute_bytes(a: Words, b: Words, select: Words) -> Words:
     return result
 
 
-def _align(a: Words, b: Words, shift: Words) -> Words:
+def _align(a: Array, b: Array, shift: Array) -> Array:
     return _low((_wide(a) << np.uint64(32) | _wide(b)) >> _wide(shift))
 
 
-def _bit_count(a: Words, b: Words) -> Words:
+def _bit_count(a: Array, b: Array) -> Array:
     return _low(np.bitwise_count(a)) + b
 
 
@@ -113,48 +111,48 @@ def _count_below(first: int) -> Function:
     return lambda mask, base: _bit_count(mask & window, base)
 
 
-def _bytes_of(value: Words) -> npt.NDArray[np.int64]:
+def _bytes_of(value: Array) -> Places:
     """The four bytes of each lane, in rows."""
     return np.stack([(value >> (8 * i) & 0xFF).astype(np.int64) for i in range(4)])
 
 
-def _byte_distance(a: Words, b: Words) -> Words:
+def _byte_distance(a: Array, b: Array) -> Array:
     return _low(np.abs(_bytes_of(a) - _bytes_of(b)).sum(axis=0))
 
 
-def _masked_distance(a: Words, b: Words, c: Words) -> Words:
+def _masked_distance(a: Array, b: Array, c: Array) -> Array:
     """v_msad_u8: bytes where the reference b is zero do not count."""
     wanted = _bytes_of(b) != 0
     return _low((np.abs(_bytes_of(a) - _bytes_of(b)) * wanted).sum(axis=0)) + c
 
 
-def _mean_bytes(a: Words, b: Words, c: Words) -> Words:
+def _mean_bytes(a: Array, b: Array, c: Array) -> Array:
     """v_lerp_u8: averages of bytes, rounding up where the low bit of c's byte is set."""
     mean = _bytes_of(a) + _bytes_of(b) + (_bytes_of(c) & 1) >> 1
     return _low(sum(mean[i] << (8 * i) for i in range(4)))
 
 
-def _shift_pack(a: Values, b: Values, shift: Values, low: int, high: int) -> Words:
+def _shift_pack(a: Array, b: Array, shift: Array, low: int, high: int) -> Array:
     """v_ashr_pk: two shifted values, saturated to bytes."""
     amount = (shift & 31).astype(np.int64)
     first, second = (np.clip(_signed_wide(x) >> amount, low, high) & 0xFF for x in (a, b))
-    packed: Words = (first | second << 8).astype(np.uint16)
+    packed: Array = (first | second << 8).astype(np.uint16)
     return packed
 
 
 def saturating(function: Function) -> Function:
     """The function on exact integers, clipped to the range of its arguments' type."""
 
-    def run(*values: Values) -> Values:
+    def run(*values: Array) -> Array:
         info = np.iinfo(values[0].dtype)
         exact = function(*[_signed_wide(value) for value in values])
-        clipped: Values = np.clip(exact, info.min, info.max).astype(values[0].dtype)
+        clipped: Array = np.clip(exact, info.min, info.max).astype(values[0].dtype)
         return clipped
 
     return run
 
 
-def _unsigned_byte(a: Words) -> npt.NDArray[np.int64]:
+def _unsigned_byte(a: Array) -> Places:
     return np.clip(a.astype(np.uint16).view(np.int16).astype(np.int64), 0, 255)
 
 

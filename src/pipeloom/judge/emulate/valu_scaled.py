@@ -11,23 +11,23 @@ byte for fp4 pairs); other bits of the destination stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Words
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
-from pipeloom.judge.emulate.operands import all_source_bits, unsupported, word_reader
+from pipeloom.judge.emulate.formats import (
+    Floats,
+    bf16_to_f32,
+    encode_float,
+    f32_to_bf16,
+    float_table,
+)
+from pipeloom.judge.emulate.operands import all_registers, unsupported
 from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.valu import source_codes, source_reader
+from pipeloom.judge.emulate.vector_values import vector_sources
 from pipeloom.judge.emulate.wave import Wave
-
-Values = npt.NDArray[Any]
-Words = npt.NDArray[np.uint32]
-Floats = npt.NDArray[np.float32]
 
 _NAME = re.compile(r"v_cvt_scalef32_(pk_)?(f32|f16|bf16|fp8|bf8|fp4)_(f32|f16|bf16|fp8|bf8|fp4)$")
 _NARROW = {"fp8": ("e4m3", 8), "bf8": ("e5m2", 8), "fp4": ("e2m1", 4)}
@@ -45,7 +45,7 @@ def build_scaled(instruction: Decoded) -> MicroOp | None:
     return _widen(instruction, match[2], match[3], bool(match[1]))
 
 
-def _power(scale: Values) -> Floats:
+def _power(scale: Array) -> Floats:
     """The power of two in a scale operand: its exponent alone counts."""
     bits = np.ascontiguousarray(scale).view(np.uint32) & 0x7F800000
     return bits.view(np.float32)
@@ -60,48 +60,38 @@ def _halves(words: Words, kind: str) -> tuple[Floats, Floats]:
 
 
 def _narrow(instruction: Decoded, target: str, source: str) -> MicroOp:
-    codes = source_codes(instruction)
     name, bits = _NARROW[target]
     place = instruction.fields["opsel"] >> 2 & 3
     if bits == 8:
         place &= 2
     shift, mask = 8 * place, (1 << 2 * bits) - 1
     row = instruction.fields["vdst"]
-    used = 3 if source == "f32" else 2
-    read_scale = source_reader(instruction, used - 1, codes[used - 1], "f32")
-    read_pair = _pair_reader(instruction, source)
+    kinds = ("f32", "f32", "f32") if source == "f32" else ("u32", "f32")
+    sources = vector_sources(instruction, kinds)
+    *values, read_scale = (one.read for one in sources)
 
     def run(wave: Wave) -> None:
         scale = _power(read_scale(wave)).astype(np.float64)
+        found = [read(wave) for read in values]
         low, high = (
             encode_float((x.astype(np.float64) / scale).astype(np.float32), name)
-            for x in read_pair(wave)
+            for x in (found if source == "f32" else _halves(found[0], source))
         )
         packed = (low.astype(np.uint32) | high.astype(np.uint32) << bits) << shift
         kept = wave.v[row] & np.uint32(~(mask << shift) & 0xFFFFFFFF)
         wave.write_vector(row, packed | kept)
 
-    return MicroOp(instruction, run, all_source_bits(codes[:used]), 1 << (VGPR + row))
-
-
-def _pair_reader(instruction: Decoded, kind: str) -> Callable[[Wave], tuple[Floats, Floats]]:
-    codes = source_codes(instruction)
-    if kind == "f32":
-        first, second = (source_reader(instruction, i, codes[i], "f32") for i in range(2))
-        return lambda wave: (first(wave), second(wave))
-    words = word_reader(codes[0], "u32", instruction)
-    return lambda wave: _halves(words(wave), kind)
+    return MicroOp(instruction, run, all_registers(sources), 1 << (VGPR + row))
 
 
 def _widen(instruction: Decoded, target: str, source: str, pair: bool) -> MicroOp:
-    codes = source_codes(instruction)
     name, bits = _NARROW[source]
     table = float_table(name)
     place = instruction.fields["opsel"] & 3
     if pair and bits == 8:
         place = 2 * (place & 1)
-    words = word_reader(codes[0], "u32", instruction)
-    read_scale = source_reader(instruction, 1, codes[1], "f32")
+    sources = vector_sources(instruction, ("u32", "f32"))
+    words, read_scale = (one.read for one in sources)
     row = instruction.fields["vdst"]
     upper = bool(instruction.fields["opsel"] >> 3 & 1)
     mask = (1 << bits) - 1
@@ -125,8 +115,8 @@ def _widen(instruction: Decoded, target: str, source: str, pair: bool) -> MicroO
             wave.write_vector(row, first | wave.v[row] & 0xFFFF0000)
 
     registers = 2 if pair and target == "f32" else 1
-    reads = all_source_bits(codes[:2])
-    return MicroOp(instruction, run, reads, register_bits(VGPR + row, registers))
+    writes = register_bits(VGPR + row, registers)
+    return MicroOp(instruction, run, all_registers(sources), writes)
 
 
 def _half_bits(values: Floats, kind: str) -> Words:

@@ -1,4 +1,4 @@
-"""Vector instructions that do more than map lanes: selects, lane access, truth tables.
+"""Vector instructions that do more than map lanes: selects, lane access, transfers, truth tables.
 
 Each has its own screening where the default would be wrong: a select reads only the side it picks,
 v_readlane reads one lane whatever EXEC says.
@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.operands import (
-    scalar_bits,
-    scalar_reader,
-    scalar_writer,
-    source_bits,
-)
-from pipeloom.judge.emulate.register_numbers import LANES, VCC, VGPR
+from pipeloom.judge.emulate.operands import scalar_source, scalar_writer, word_source
+from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VCC, VGPR
 from pipeloom.judge.emulate.screening import (
     check_in_flight,
     check_sources,
@@ -28,16 +22,9 @@ from pipeloom.judge.emulate.screening import (
     settle_writes,
 )
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.valu import (
-    VecOp,
-    build_op,
-    result_writer,
-    source_codes,
-    source_reader,
-)
+from pipeloom.judge.emulate.valu import VecOp, build_op
+from pipeloom.judge.emulate.vector_values import result_writer, source_codes, vector_sources
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave, lanes_of
-
-Values = npt.NDArray[Any]
 
 
 def build_special(instruction: Decoded) -> MicroOp | None:
@@ -55,6 +42,9 @@ def build_special(instruction: Decoded) -> MicroOp | None:
         "v_permlane16_swap_b32": lambda i: _half_swap(i, 16),
         "v_bitop3_b32": _truth_table,
         "v_bitop3_b16": _truth_table,
+        "v_accvgpr_read_b32": _transfer,
+        "v_accvgpr_write_b32": _transfer,
+        "v_accvgpr_mov_b32": _transfer,
     }
     builder = builders.get(name)
     return None if builder is None else builder(instruction)
@@ -70,16 +60,15 @@ def _target(instruction: Decoded) -> int:
 def _select(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
     mask_code = codes[2] if len(codes) > 2 else VCC
-    read_mask = scalar_reader(mask_code, 2, instruction)
+    read_mask, mask_registers = scalar_source(mask_code, 2, instruction)
     kind = "f32" if _has_signs(instruction) else "u32"
-    first = source_reader(instruction, 0, codes[0], kind)
-    second = source_reader(instruction, 1, codes[1], kind)
-    write = result_writer(instruction, VecOp("u32", (), np.add))
+    first, second = vector_sources(instruction, (kind, kind), codes)
+    write = result_writer(instruction, "u32")
     target = _target(instruction)
     keeps = instruction.fields.get("dst_unused", 0) == 2 and instruction.fields["dst_sel"] != 6
 
     def run(wave: Wave) -> None:
-        chosen = np.where(lanes_of(read_mask(wave)), second(wave), first(wave))
+        chosen = np.where(lanes_of(read_mask(wave)), second.read(wave), first.read(wave))
         write(wave, chosen.view(np.uint32))
 
     def screen(wave: Wave, step: MicroOp) -> None:
@@ -103,7 +92,7 @@ def _select(instruction: Decoded) -> MicroOp:
             wave.add_poison(target, carried, cause)
 
     masks = {mask_code, mask_code + 1}
-    reads = scalar_bits(mask_code, 2) | source_bits(codes[0]) | source_bits(codes[1])
+    reads = mask_registers | first.registers | second.registers
     if keeps:
         reads |= 1 << target
     return MicroOp(instruction, run, reads, 1 << target, screen)
@@ -129,10 +118,8 @@ def _read_first_lane(instruction: Decoded) -> MicroOp:
 
 def _read_lane(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
-    read = scalar_reader(codes[1], 1, instruction)
-    return _lane_to_scalar(
-        instruction, codes[0], lambda wave: read(wave) & 63, scalar_bits(codes[1])
-    )
+    lane = scalar_source(codes[1], 1, instruction)
+    return _lane_to_scalar(instruction, codes[0], lambda wave: lane.read(wave) & 63, lane.registers)
 
 
 def _lane_to_scalar(
@@ -141,8 +128,7 @@ def _lane_to_scalar(
     target = instruction.fields["vdst"]
     write = scalar_writer(target, 1, instruction)
     if source < VGPR:
-        read = scalar_reader(source, 1, instruction)
-        reads = scalar_bits(source)
+        read, reads = scalar_source(source, 1, instruction)
         return MicroOp(
             instruction, lambda wave: write(wave, read(wave)), reads, 1 << target, screen_copy
         )
@@ -166,8 +152,8 @@ def _lane_to_scalar(
 
 def _write_lane(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
-    value = scalar_reader(codes[0], 1, instruction)
-    lane = scalar_reader(codes[1], 1, instruction)
+    value, of_value = scalar_source(codes[0], 1, instruction)
+    lane, of_lane = scalar_source(codes[1], 1, instruction)
     target = _target(instruction)
 
     def run(wave: Wave) -> None:
@@ -183,8 +169,7 @@ def _write_lane(instruction: Decoded) -> MicroOp:
         if poisoned:
             wave.add_poison(target, mask)
 
-    reads = scalar_bits(codes[0]) | scalar_bits(codes[1])
-    return MicroOp(instruction, run, reads, 1 << target, screen)
+    return MicroOp(instruction, run, of_value | of_lane, 1 << target, screen)
 
 
 def _swap(instruction: Decoded) -> MicroOp:
@@ -241,6 +226,22 @@ def _exchange_step(
     return MicroOp(instruction, run, both, both, screen)
 
 
+def _transfer(instruction: Decoded) -> MicroOp:
+    """Between VGPRs and AGPRs."""
+    name, source = instruction.name, source_codes(instruction)[0]
+    if name != "v_accvgpr_write_b32" and source >= VGPR:
+        source += AGPR - VGPR
+    read, reads = word_source(source, "u32", instruction)
+    row = instruction.fields["vdst"] + (AGPR - VGPR if name != "v_accvgpr_read_b32" else 0)
+    return MicroOp(
+        instruction,
+        lambda wave: wave.write_vector(row, read(wave)),
+        reads,
+        1 << (row + VGPR),
+        screen_copy,
+    )
+
+
 # --- others ---------------------------------------------------------------------------------------
 
 
@@ -252,7 +253,7 @@ def _truth_table(instruction: Decoded) -> MicroOp:
     # The modifier fields are taken, so the sources have none.
     plain = replace(instruction, fields={**fields, "neg": 0, "abs": 0, "omod": 0})
 
-    def combined(a: Values, b: Values, c: Values) -> Values:
+    def combined(a: Array, b: Array, c: Array) -> Array:
         result = np.zeros(LANES, a.dtype)
         for i in range(8):
             if table >> i & 1:

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Flags
 from pipeloom.judge.emulate.division import DOUBLE, SINGLE, division_fused, division_scale
 from pipeloom.judge.emulate.register_numbers import WORD
 from pipeloom.judge.emulate.valu import VecOp
-from pipeloom.judge.emulate.wave import Lanes
-
-Values = npt.NDArray[Any]
 
 
-def _summed(sign: int, *, swapped: bool) -> Callable[..., tuple[Values, Lanes]]:
+def _summed(sign: int, *, swapped: bool) -> Callable[..., tuple[Array, Flags]]:
     """a + b + carry or a - b - carry, and where that leaves 32 bits."""
 
-    def function(a: Values, b: Values, carry: Lanes | int = 0) -> tuple[Values, Lanes]:
+    def function(a: Array, b: Array, carry: Flags | int = 0) -> tuple[Array, Flags]:
         first, second = (b, a) if swapped else (a, b)
         total = first.astype(np.int64) + sign * (second.astype(np.int64) + carry)
         return total.astype(np.uint32), (total < 0) | (total > WORD)
@@ -32,13 +28,13 @@ def _summed(sign: int, *, swapped: bool) -> Callable[..., tuple[Values, Lanes]]:
     return function
 
 
-def _multiply_add(a: Values, b: Values, c: Values) -> tuple[Values, Lanes]:
+def _multiply_add(a: Array, b: Array, c: Array) -> tuple[Array, Flags]:
     """a * b + c in 64 bits, and its 65th: the carry or, of signed numbers, the sign."""
     signed, top = a.dtype == np.int32, np.uint64(63)
     wide = np.int64 if signed else np.uint64
-    product: Values = (a.astype(wide) * b.astype(wide)).view(np.uint64)
+    product: Array = (a.astype(wide) * b.astype(wide)).view(np.uint64)
     total = product + c
-    over: Lanes = total < c
+    over: Flags = total < c
     if signed:
         over = over ^ (product >> top == 1) ^ (c >> top == 1)
     return total, over

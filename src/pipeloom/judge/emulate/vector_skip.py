@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
+from pipeloom.judge.emulate.operands import scalar_source, unsupported
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 
@@ -49,10 +49,10 @@ def build(instruction: Decoded, places: Mapping[int, int]) -> MicroOp | None:
     if instruction.pc not in places:
         raise unsupported(instruction, "with more than vector instructions up to the next one")
     target = places[instruction.pc]
-    read, read_bit = scalar_reader(source, 1, instruction), scalar_reader(number, 1, instruction)
+    value, bit = (scalar_source(code, 1, instruction) for code in (source, number))
 
     def run(wave: Wave) -> None:
-        if read(wave) >> (read_bit(wave) & 31) & 1:
+        if value.read(wave) >> (bit.read(wave) & 31) & 1:
             wave.next = target
 
-    return MicroOp(instruction, run, scalar_bits(source) | scalar_bits(number))
+    return MicroOp(instruction, run, value.registers | bit.registers)

@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Indices, Places, Words
 from pipeloom.judge.emulate.addressing import (
     OFF,
     TRANSFERS,
@@ -33,7 +33,6 @@ from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.ds import lds_footprint, lds_touches, report_race
 from pipeloom.judge.emulate.global_memory import (
-    LaneList,
     Spread,
     load_octets,
     load_words,
@@ -62,8 +61,6 @@ from pipeloom.judge.emulate.screening import (
 from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of, lanes_to_mask
 from pipeloom.machine.chips import target_for
-
-Words = npt.NDArray[np.uint32]
 
 _LDS_DMA_MASK = 0x3FFFF
 """Bits of M0 that address LDS for a load into it; 18 cover gfx950's 160 KiB."""
@@ -153,10 +150,10 @@ def _fetch_clipped(
     instruction: Decoded,
     transfer: Transfer,
     target: Reached,
-    clipped: npt.NDArray[np.bool_],
+    clipped: Flags,
 ) -> Callable[[], Words]:
     """A load that crosses the descriptor's end: dword by dword, zeros past it."""
-    parts: list[tuple[int, npt.NDArray[np.bool_], Callable[[], Words]]] = []
+    parts: list[tuple[int, Flags, Callable[[], Words]]] = []
     for i in range(transfer.words):
         inside = ~clipped[:, i]
         places = Spread(target.addresses[inside] + 4 * i)
@@ -344,7 +341,7 @@ def build_scratch(instruction: Decoded, transfer: Transfer, is_store: bool) -> M
     if scalar is not None:
         address_bits |= 1 << scalar
 
-    def slots(wave: Wave, lanes: LaneList) -> npt.NDArray[np.int64] | None:
+    def slots(wave: Wave, lanes: Indices) -> Places | None:
         place = np.full(lanes.size, offset, np.int64)
         if vector is not None:
             place += wave.v[vector, lanes].astype(np.int64)

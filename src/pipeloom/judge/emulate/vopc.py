@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array, Flags
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.operands import source_bits, unsupported, word_reader
+from pipeloom.judge.emulate.operands import all_registers, unsupported
 from pipeloom.judge.emulate.register_numbers import EXEC, LANES, VCC, register_bits
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.valu import source_codes, source_reader, words_of
-from pipeloom.judge.emulate.wave import Wave, mask_of
+from pipeloom.judge.emulate.valu import every_lane
+from pipeloom.judge.emulate.vector_values import vector_sources
+from pipeloom.judge.emulate.wave import Wave
 
-Values = npt.NDArray[Any]
-Relation = Callable[[Values, Values], npt.NDArray[np.bool_]]
+Relation = Callable[[Array, Array], Flags]
 
 
-def _unordered(a: Values, b: Values) -> npt.NDArray[np.bool_]:
+def _unordered(a: Array, b: Array) -> Flags:
     return np.isnan(a) | np.isnan(b)
 
 
@@ -52,28 +51,18 @@ def build(instruction: Decoded) -> MicroOp | None:
         return None
     to_exec = parts[1] == "cmpx"
     relation, kind = parts[2], parts[3]
-    codes = source_codes(instruction)
     if relation == "class":
         if kind not in _CLASS_BITS:
             raise unsupported(instruction)
-        compare: Relation = _class_test(*_CLASS_BITS[kind])
-        readers = [
-            source_reader(instruction, 0, codes[0], kind),
-            word_reader(codes[1], "u32", instruction),
-        ]
-        widths = (words_of(kind), 1)
+        compare, other = _class_test(*_CLASS_BITS[kind]), "u32"
     else:
-        compare = _RELATIONS[relation]
-        readers = [source_reader(instruction, i, codes[i], kind) for i in range(2)]
-        widths = (words_of(kind), words_of(kind))
+        compare, other = _RELATIONS[relation], kind
+    sources = vector_sources(instruction, (kind, other))
+    first, second = (source.read for source in sources)
     target = _mask_target(instruction)
-    first, second = readers
 
     def run(wave: Wave) -> None:
-        lanes = compare(first(wave), second(wave))
-        if lanes.size != LANES:
-            lanes = np.broadcast_to(lanes, (LANES,))
-        mask = mask_of(lanes) & wave.exec_mask
+        mask = every_lane(compare(first(wave), second(wave))) & wave.exec_mask
         wave.write_mask(target, mask)
         if to_exec:
             wave.set_exec(mask)
@@ -81,8 +70,7 @@ def build(instruction: Decoded) -> MicroOp | None:
     writes = register_bits(target, 2)
     if to_exec:
         writes |= register_bits(EXEC, 2)
-    reads = source_bits(codes[0], widths[0]) | source_bits(codes[1], widths[1])
-    return MicroOp(instruction, run, reads, writes)
+    return MicroOp(instruction, run, all_registers(sources), writes)
 
 
 def _mask_target(instruction: Decoded) -> int:
@@ -101,7 +89,7 @@ def _class_test(word: str, mantissa: int, exponent: int) -> Relation:
     """v_cmp_class: ten bits, from signalling NaN to +infinity."""
     top = ((1 << exponent) - 1) << mantissa
 
-    def in_class(value: Values, wanted: Values) -> npt.NDArray[np.bool_]:
+    def in_class(value: Array, wanted: Array) -> Flags:
         bits = np.ascontiguousarray(value).view(word).astype(np.uint64)
         negative = bits >> np.uint64(mantissa + exponent) == 1
         magnitude = bits & np.uint64((1 << (mantissa + exponent)) - 1)

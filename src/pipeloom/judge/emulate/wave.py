@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Indices, Words
 from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import (
     AGPR,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from pipeloom.judge.emulate.matrix_batch import BatchProduct
     from pipeloom.judge.emulate.workgroup import Workgroup
 
-Words = npt.NDArray[np.uint32]
-Lanes = npt.NDArray[np.bool_]
 
 POISON_WORD = WORD
 """What poison looks like: a NaN in every float format but FNUZ, and an address out of bounds."""
@@ -53,18 +52,18 @@ class WaveState(Enum):
     ENDED = "ended"
 
 
-def lanes_of(mask: int) -> Lanes:
+def lanes_of(mask: int) -> Flags:
     """A 64-bit mask as 64 booleans."""
     raw = np.frombuffer(mask.to_bytes(8, "little"), np.uint8)
     return np.unpackbits(raw, bitorder="little").view(np.bool_)
 
 
-def mask_of(lanes: Lanes) -> int:
+def mask_of(lanes: Flags) -> int:
     """64 booleans as a mask."""
     return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
 
 
-def lanes_to_mask(numbers: npt.NDArray[np.intp]) -> int:
+def lanes_to_mask(numbers: Indices) -> int:
     """Lane numbers as a mask."""
     chosen = np.zeros(LANES, np.bool_)
     chosen[numbers] = True
@@ -102,9 +101,9 @@ class Wave:
     v: Words = field(init=False)
     s: list[int] = field(init=False)
     scratch: Words = field(init=False)
-    scratch_poison: Lanes = field(init=False)
+    scratch_poison: Flags = field(init=False)
     exec_mask: int = field(init=False)
-    active: Lanes = field(init=False)
+    active: Flags = field(init=False)
     full: bool = field(init=False)
 
     def __post_init__(self, scratch_dwords: int, leftover: int) -> None:
@@ -141,7 +140,7 @@ class Wave:
             self.s[register] = mask & WORD
             self.s[register + 1] = mask >> 32
 
-    def lane_numbers(self) -> npt.NDArray[np.intp]:
+    def lane_numbers(self) -> Indices:
         """The active lanes, ascending."""
         return _EVERY_LANE if self.full else np.flatnonzero(self.active)
 
@@ -170,9 +169,7 @@ class Wave:
         """Poison more lanes of a register, keeping what was poisoned before."""
         self.set_poison(register, self.poison.get(register, 0) | lanes, cause)
 
-    def taint(
-        self, row: int, words: int, lanes: npt.NDArray[np.intp], cause: str = NEVER_WRITTEN
-    ) -> None:
+    def taint(self, row: int, words: int, lanes: Indices, cause: str = NEVER_WRITTEN) -> None:
         """Poison these lanes of the vector registers from ``row`` on."""
         for register in range(VGPR + row, VGPR + row + words):
             self.add_poison(register, lanes_to_mask(lanes), cause)
