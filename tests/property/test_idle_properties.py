@@ -12,11 +12,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from pipeloom.array_kinds import Array
 from pipeloom.declare import Loop, Tensor, exp2, log2, maximum, minimum, rcp, rsqrt, where
 from pipeloom.declare.functions import fma, keep, within
 from pipeloom.errors import ScheduleError
 from pipeloom.machine.dtypes import BF16, F32, FP8, FP16
-from pipeloom.program.block_values import Array, evaluate_block, place_tile
+from pipeloom.program.block_values import evaluate_block, place_tile
 from pipeloom.program.idle import Inputs, idles_past_end
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import NodeKind

@@ -24,6 +24,7 @@ from numbers import Real
 
 import numpy as np
 
+from pipeloom.array_kinds import Array
 from pipeloom.checks import check_known
 from pipeloom.declare.arrays import DeclaredArrays
 from pipeloom.declare.carrying import CarriedValues
@@ -36,7 +37,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, F32, U8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.notebook import fragment
-from pipeloom.program.evaluate import Array, by_elements, evaluate
+from pipeloom.program.evaluate import by_elements, evaluate
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.problem_spans import ProblemSpan

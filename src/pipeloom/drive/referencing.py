@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeloom.array_kinds import Array
 from pipeloom.checks import check_known, nearest
 from pipeloom.drive.checking import CheckEffort
 from pipeloom.drive.kernel_files import KernelFile
@@ -29,7 +30,7 @@ from pipeloom.errors import SpecError
 from pipeloom.judge.emulate import EmulateError, Linked, Timing, run_kernel
 from pipeloom.machine_code.launch_arguments import Scalar
 from pipeloom.machine_code.launch_buffers import Buffer
-from pipeloom.machine_code.launch_elements import CODED_TYPES, NUMPY_TYPES, Array, numbers
+from pipeloom.machine_code.launch_elements import CODED_TYPES, NUMPY_TYPES, numbers
 from pipeloom.machine_code.launch_file import LaunchSpec
 from pipeloom.plain import to_plain
 

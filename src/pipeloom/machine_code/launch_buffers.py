@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from pipeloom.array_kinds import Array
 from pipeloom.checks import check_int, check_known
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate.loader import MOST_KERNARG
@@ -24,7 +25,6 @@ from pipeloom.machine_code import launch_elements
 from pipeloom.machine_code.launch_elements import (
     CODED_TYPES,
     NUMPY_TYPES,
-    Array,
     file_shape,
     packed_shape,
     read_array,

@@ -12,16 +12,13 @@ from __future__ import annotations
 import ast
 import math
 import os
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Array
 from pipeloom.errors import SpecError
 from pipeloom.files import read_file, reading
 from pipeloom.machine.dtypes import DTYPES
-
-Array: TypeAlias = npt.NDArray[Any]
 
 NUMPY_TYPES = {
     **{f"{kind}{8 * size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)},

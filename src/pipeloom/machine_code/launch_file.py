@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeloom.array_kinds import Array
 from pipeloom.checks import check_int, check_known
 from pipeloom.errors import ConfigError
 from pipeloom.files import read_data, write_file
 from pipeloom.judge.emulate import Linked, PlacedArg, PointerInto
 from pipeloom.machine_code.launch_arguments import LaunchArgument, Raw, Scalar
 from pipeloom.machine_code.launch_buffers import MOST_SIZE, Buffer, Link, check_elements
-from pipeloom.machine_code.launch_elements import Array
 from pipeloom.machine_code.launch_formulas import resolved
 from pipeloom.plain import from_plain, to_plain
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pipeloom.array_kinds import Places
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
-from pipeloom.judge.check.retirement import Column, SyncPlan
+from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.trip_counts import LoopRun, loop_runs
 from pipeloom.judge.emulate import LaneAccess
 from pipeloom.judge.emulate.step import MicroOp
@@ -321,7 +322,7 @@ def _back_edges(program: Sequence[MicroOp]) -> dict[int, int]:
     return found
 
 
-def _single(path: Column, edges: Mapping[int, int]) -> list[LoopRun]:
+def _single(path: Places, edges: Mapping[int, int]) -> list[LoopRun]:
     """The times that a path goes through a loop once."""
     found = []
     for head, tail in edges.items():

@@ -11,8 +11,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array
 from pipeloom.errors import GraphError, StructureError
 from pipeloom.machine.dtypes import F32
 from pipeloom.program.nodes import Node, NodeKind, Region
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipeloom.program.meaning import Meaning
     from pipeloom.program.program import Program, Section
 
-Array = NDArray[Any]
+
 UNIT = 2.0**-24
 """Half a unit in the last place of f32."""
 HELD = np.dtype([(name, np.float64) for name in ("low", "high", "size", "terms", "rough", "open")])

@@ -21,12 +21,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array, Flags, Places
 from pipeloom.checks import check_known, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
-from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry, IndexForm, Places
+from pipeloom.program.index_forms import Digit, DigitSum, IndexEntry, IndexForm
 
 
 class LoadForm(Enum):
@@ -169,7 +169,7 @@ class AddressMap:
         index: Mapping[str, Places],
         sizes: Mapping[str, int],
         entries: Mapping[str, Places],
-    ) -> tuple[list[Places], NDArray[np.bool_]]:
+    ) -> tuple[list[Places], Flags]:
         """Indices along the array's dimensions, and which are inside: arrays that broadcast
         against each other, with an axis for each dimension of the tile.
 
@@ -202,11 +202,11 @@ class AddressMap:
 
     def gathered(
         self,
-        array: NDArray[Any],
+        array: Array,
         index: Mapping[str, Places],
         sizes: Mapping[str, int],
         entries: Mapping[str, Places],
-    ) -> NDArray[Any]:
+    ) -> Array:
         """The elements at a tile's indices, by dimension in the order of ``index``; zero outside.
 
         Args:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array
 from pipeloom.errors import ConfigError
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 from pipeloom.program.whole_numbers import operand_of, wrapped
-
-Array = NDArray[Any]
 
 
 def evaluate_block(

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array, Places
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import E8M0
-from pipeloom.program.index_forms import Digit, Places
+from pipeloom.program.index_forms import Digit
 from pipeloom.program.nodes import Node, NodeKind
 
 
@@ -112,7 +111,7 @@ def blocked_matrix(node: Node) -> BlockedMatrix | None:
     )
 
 
-def in_blocks(node: Node, array: NDArray[Any]) -> NDArray[Any]:
+def in_blocks(node: Node, array: Array) -> Array:
     """A matrix as a stream of blocks has it; what is past its end is zero, or a scale of 1.
 
     Args:

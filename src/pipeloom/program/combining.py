@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 from math import inf
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from pipeloom.array_kinds import Array
 
 
 class Reduce(Enum):

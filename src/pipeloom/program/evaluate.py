@@ -14,8 +14,8 @@ from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array, Places
 from pipeloom.errors import ConfigError
 from pipeloom.program.added_outputs import add, begin
 from pipeloom.program.block_values import evaluate_block, place_tile
@@ -24,13 +24,10 @@ from pipeloom.program.index_arrays import (
     chosen_indices,
     times_stored,
 )
-from pipeloom.program.index_forms import Places
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.problem_spans import Stretch, stretch_of, turns_of
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
-
-Array = NDArray[Any]
 
 
 class BlockOutputs(Protocol):

@@ -10,11 +10,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Places
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import I32
-from pipeloom.program.index_forms import Places
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.problem_spans import ProblemSpan
 from pipeloom.program.tiles import TileType
@@ -85,7 +84,7 @@ def times_stored(
     grids: Iterable[tuple[Mapping[str, int], Mapping[str, Places]]],
     sizes: Mapping[str, int],
     entries: Mapping[str, Places],
-) -> dict[str, NDArray[np.int64]]:
+) -> dict[str, Places]:
     """How often each element of outputs is stored, by all workgroups of one problem.
 
     ``grids`` has for each workgroup that runs its block, and its indices by dimension.

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Places
 from pipeloom.checks import check_int, plain_int
 from pipeloom.errors import ConfigError
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
-
-Places = NDArray[np.int64]
 
 
 class DigitSum:

@@ -28,14 +28,13 @@ from typing import Any
 
 import numpy as np
 
+from pipeloom.array_kinds import Array
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import CDNA
 from pipeloom.machine.mnemonics import is_transcendental
 from pipeloom.program.combining import InBlocks as InBlocks
 from pipeloom.program.combining import Reduce as Reduce
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,15 @@ as it is. Ops of bits see all of an i32, and take nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array
 from pipeloom.errors import GraphError
 from pipeloom.machine.dtypes import F32, I32, DType
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, OpDef
 
-Array = NDArray[Any]
 WRAPS = 2.0**32
 
 

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Places
 from pipeloom.thread_trace.att_files import MOST_CYCLE, MOST_ROWS, broken, item, read_json, whole
-
-Records = npt.NDArray[np.int64]
 
 TIME, CATEGORY, STALL, DURATION, LINE = range(5)
 """Columns of an instruction."""
@@ -35,7 +33,7 @@ class WaveRecord:
     number: int
     begin: int
     end: int
-    instructions: Records
+    instructions: Places
     """One row per instruction, with the columns above."""
     file: Path
 
@@ -66,7 +64,7 @@ def read_wave(path: Path, engine: int) -> WaveRecord:
     )
 
 
-def _records(given: list[Any], path: Path) -> Records:
+def _records(given: list[Any], path: Path) -> Places:
     if len(given) > MOST_ROWS:
         raise broken(path, f"'wave.instructions' has more than {MOST_ROWS:,} rows")
     flat: list[int] = []

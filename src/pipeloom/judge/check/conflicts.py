@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Places
 from pipeloom.judge.check.pairs import Conflict, Pairs
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
 from pipeloom.judge.emulate import Effect
 from pipeloom.judge.emulate.pending import WaitQueue
 
-Column = npt.NDArray[np.int64]
 Agree = Callable[[CellAccess, CellAccess], bool]
 
 
@@ -56,7 +55,7 @@ def _of_buffer(buffer: int, accesses: list[CellAccess], group: GroupRecord, agre
     return Pairs.of(rows)
 
 
-def _shared_cells(accesses: list[CellAccess]) -> Column:
+def _shared_cells(accesses: list[CellAccess]) -> Places:
     """Cells that are written and touched more than once; the rest cannot conflict."""
     distinct: dict[tuple[int, bool], list[CellAccess]] = {}
     for access in accesses:
@@ -83,9 +82,9 @@ class _Shadow:
     def __init__(
         self,
         waves: int,
-        shared: Column,
+        shared: Places,
         accesses: list[CellAccess],
-        positions: Column,
+        positions: Places,
         agree: Agree,
     ) -> None:
         size = shared.size
@@ -103,7 +102,7 @@ class _Shadow:
         self._known = np.zeros(size, np.bool_)
         self._owner = np.array([-1, *(a.wave for a in accesses)], np.int64)
         self._queue = np.array([0, *(order[a.queue] for a in accesses)], np.int64)
-        self._places: dict[int, tuple[Column, npt.NDArray[np.bool_]]] = {}
+        self._places: dict[int, tuple[Places, Flags]] = {}
         self.found: dict[tuple[int, int], tuple[int, int]] = {}
 
     def enter(self, number: int, access: CellAccess) -> None:
@@ -128,9 +127,7 @@ class _Shadow:
         else:
             self._write(number, access, places, kept)
 
-    def _write(
-        self, number: int, access: CellAccess, places: Column, kept: npt.NDArray[np.bool_]
-    ) -> None:
+    def _write(self, number: int, access: CellAccess, places: Places, kept: Flags) -> None:
         changed = places
         values = None if access.values is None else access.values[kept]
         if values is not None:
@@ -154,7 +151,7 @@ class _Shadow:
         if values is not None:
             self._value[places] = values
 
-    def _placed(self, access: CellAccess) -> tuple[Column, npt.NDArray[np.bool_]]:
+    def _placed(self, access: CellAccess) -> tuple[Places, Flags]:
         found = self._places.get(access.key)
         if found is None:
             at = np.searchsorted(self._shared, access.cells)
@@ -163,7 +160,7 @@ class _Shadow:
             found = self._places[access.key] = at[kept], kept
         return found
 
-    def _pair(self, number: int, earlier: Column, places: Column, kind: Conflict) -> None:
+    def _pair(self, number: int, earlier: Places, places: Places, kind: Conflict) -> None:
         """Pairs with these earlier accesses, but for those that one queue keeps in order."""
         for row in earlier:
             firsts, at = np.unique(row, return_index=True)

@@ -35,9 +35,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipeloom.array_kinds import Places
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.check.register_flow import Taint
-from pipeloom.judge.check.retirement import Column
 from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path, path_statics
 from pipeloom.judge.emulate.register_numbers import M0
 from pipeloom.judge.emulate.step import MicroOp
@@ -62,7 +62,7 @@ class Watched:
     apart: frozenset[int]
     shared: frozenset[int]
     behind: int
-    retired: Column
+    retired: Places
     dead: frozenset[int]
 
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-Column = npt.NDArray[np.int64]
+from pipeloom.array_kinds import Flags, Places
 
 
 class Conflict(IntEnum):
@@ -38,7 +37,7 @@ class Pairs:
     ``where`` is a cell of ``buffer`` that both touch, or the register of a register pair.
     """
 
-    def __init__(self, columns: Column) -> None:
+    def __init__(self, columns: Places) -> None:
         self._columns = columns
         self.first_wave, self.first_time, self.second_wave, self.second_time = columns[:4]
         self.kind, self.buffer, self.where = columns[4:]
@@ -51,11 +50,11 @@ class Pairs:
         """From rows (first wave, first time, second wave, second time, kind, buffer, where)."""
         return cls(np.ascontiguousarray(np.array(list(rows), np.int64).reshape(-1, 7).T))
 
-    def rows(self) -> Column:
+    def rows(self) -> Places:
         """All columns side by side."""
         return self._columns.T
 
-    def take(self, which: npt.NDArray[np.bool_] | Column) -> Pairs:
+    def take(self, which: Flags | Places) -> Pairs:
         """Some of them."""
         return Pairs(self._columns[:, which])
 

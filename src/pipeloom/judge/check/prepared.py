@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags
 from pipeloom.judge.check.conflicts import memory_pairs
 from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord, Recorder
@@ -33,9 +33,6 @@ from pipeloom.judge.emulate.step import MicroOp
 
 _Read = tuple[int, int, bytes]
 """Buffer, bytes lane by lane, and who wrote them."""
-
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +84,7 @@ class Prepared:
             if one.buffer != LDS and one.effect is not Effect.READ
         }
 
-    def unordered(self, sync: SyncPlan | None = None) -> tuple[Mask, ...]:
+    def unordered(self, sync: SyncPlan | None = None) -> tuple[Flags, ...]:
         """Per group, which pairs nothing orders."""
         return tuple(group.order.unordered(sync or self.sync) for group in self.groups)
 

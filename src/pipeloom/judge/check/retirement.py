@@ -16,14 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Places
 from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.emulate.pending import ALL, WaitCounts, WaitQueue
 from pipeloom.judge.emulate.step import MicroOp
-
-Column = npt.NDArray[np.int64]
 
 NEVER = np.iinfo(np.int64).max
 
@@ -51,7 +49,7 @@ class SyncPlan:
                 barriers.add(at)
         return cls(waits, frozenset(barriers))
 
-    def table(self, queue: WaitQueue) -> Column:
+    def table(self, queue: WaitQueue) -> Places:
         """How many operations of a queue the wait of each position leaves; all of it elsewhere."""
         found = np.full(max(self.waits, default=-1) + 1, ALL, np.int64)
         for at, counts in self.waits.items():
@@ -85,23 +83,23 @@ class Retirement:
     def __init__(self, trace: WaveTrace) -> None:
         self.path = trace.path()
         self.queues = {c: np.array(times, np.int64) for c, times in trace.queues.items()}
-        self._times: dict[int, Column] = {}
-        self._own_waits: Column | None = None
+        self._times: dict[int, Places] = {}
+        self._own_waits: Places | None = None
 
-    def times_of(self, position: int) -> Column:
+    def times_of(self, position: int) -> Places:
         """When the wave executes the step at a position."""
         found = self._times.get(position)
         if found is None:
             found = self._times[position] = np.flatnonzero(self.path == position)
         return found
 
-    def barrier_times(self, sync: SyncPlan) -> Column:
+    def barrier_times(self, sync: SyncPlan) -> Places:
         """Doubled times of the wave's barriers."""
         parts = [2 * self.times_of(at) for at in sync.barriers]
         parts += [2 * self.times_of(at) - 1 for at, (_, bar) in sync.added.items() if bar]
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
-    def retired(self, sync: SyncPlan) -> Column:
+    def retired(self, sync: SyncPlan) -> Places:
         """Per time, the doubled time at which its operation has retired; NEVER at the end.
 
         A step that puts nothing in flight has retired at once.
@@ -122,7 +120,7 @@ class Retirement:
             np.maximum.at(result, issued, np.append(when, NEVER)[at])
         return result
 
-    def _waits(self, sync: SyncPlan, queue: WaitQueue) -> tuple[Column, Column]:
+    def _waits(self, sync: SyncPlan, queue: WaitQueue) -> tuple[Places, Places]:
         """Doubled times of the wave's waits in order, and how much of a queue each leaves."""
         if self._own_waits is None:
             self._own_waits = np.flatnonzero(np.isin(self.path, list(sync.waits)))
@@ -149,7 +147,7 @@ class Order:
         self._seconds = [np.flatnonzero(pairs.second_wave == wave) for wave in waves]
         self._same = pairs.first_wave == pairs.second_wave
 
-    def unordered(self, sync: SyncPlan) -> npt.NDArray[np.bool_]:
+    def unordered(self, sync: SyncPlan) -> Flags:
         """Which pairs nothing orders.
 
         Two waves may come in either order. Under the waits and barriers of the run only the one
@@ -171,11 +169,11 @@ class Order:
 
     def _over(
         self,
-        members: list[Column],
-        times: Column,
-        retired: list[Column],
-        barriers: list[Column],
-    ) -> tuple[Column, Column]:
+        members: list[Places],
+        times: Places,
+        retired: list[Places],
+        barriers: list[Places],
+    ) -> tuple[Places, Places]:
         """When the operations at these times have retired, and after how many barriers."""
         done, epoch = np.zeros(len(times), np.int64), np.zeros(len(times), np.int64)
         for wave, mine in enumerate(members):
@@ -184,7 +182,7 @@ class Order:
             epoch[mine] = np.where(ends == NEVER, NEVER, np.searchsorted(barriers[wave], ends))
         return done, epoch
 
-    def _epochs(self, members: list[Column], times: Column, barriers: list[Column]) -> Column:
+    def _epochs(self, members: list[Places], times: Places, barriers: list[Places]) -> Places:
         """After how many barriers of its wave each of these times comes."""
         epoch = np.zeros(len(times), np.int64)
         for wave, mine in enumerate(members):

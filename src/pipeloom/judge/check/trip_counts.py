@@ -27,10 +27,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeloom.array_kinds import Places
 from pipeloom.judge.check.drift import Watched, drifts, plain_skips
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
 from pipeloom.judge.check.register_flow import PathFlow
-from pipeloom.judge.check.retirement import NEVER, Column, Retirement, SyncPlan
+from pipeloom.judge.check.retirement import NEVER, Retirement, SyncPlan
 from pipeloom.judge.check.static import statics
 from pipeloom.judge.emulate import Effect
 from pipeloom.judge.emulate.step import MicroOp
@@ -127,7 +128,7 @@ def _drifts(
     runs: Sequence[Sequence[LoopRun]],
     period: int,
     written: Mapping[int, str],
-    retired: Sequence[Column],
+    retired: Sequence[Places],
 ) -> str:
     each = statics(program)
     shared = _touching(group, written)
@@ -161,7 +162,7 @@ def _against(flows: Sequence[PathFlow]) -> str:
     return ""
 
 
-def loop_runs(path: Column) -> list[LoopRun]:
+def loop_runs(path: Places) -> list[LoopRun]:
     """Every time that the path goes through a loop, innermost ones included, in order of time."""
     back = np.flatnonzero(path[1:] <= path[:-1])
     tails: dict[int, int] = {}
@@ -203,7 +204,7 @@ def _shares(
     return ""
 
 
-def _uneven(runs: Sequence[Sequence[LoopRun]], barriers: Sequence[Column]) -> str:
+def _uneven(runs: Sequence[Sequence[LoopRun]], barriers: Sequence[Places]) -> str:
     """Waves must go through loops alike: equally often, with as many barriers in each trip."""
     shapes = set()
     for wave, one in enumerate(runs):
@@ -219,7 +220,7 @@ def _uneven(runs: Sequence[Sequence[LoopRun]], barriers: Sequence[Column]) -> st
     return "" if len(shapes) == 1 else "waves do not run their loops in step"
 
 
-def _optional(program: Sequence[MicroOp]) -> Column:
+def _optional(program: Sequence[MicroOp]) -> Places:
     """Positions that some branch jumps over without a difference to what is in flight."""
     skips = plain_skips(program, statics(program))
     inside = {one for at, skip in skips.items() for one in range(at + 1, skip.join)}
@@ -228,10 +229,10 @@ def _optional(program: Sequence[MicroOp]) -> Column:
 
 def _standing(
     run: LoopRun,
-    path: Column,
-    optional: Column,
+    path: Places,
+    optional: Places,
     touched: dict[int, list[CellAccess]],
-    retired: Column,
+    retired: Places,
 ) -> tuple[int, int, bool] | None:
     """(least trip count, period, whether the last trip is unlike the others), or None."""
     found = _steady(run, path, optional, touched, retired)
@@ -244,10 +245,10 @@ def _standing(
 
 def _steady(
     run: LoopRun,
-    path: Column,
-    optional: Column,
+    path: Places,
+    optional: Places,
     touched: dict[int, list[CellAccess]],
-    retired: Column,
+    retired: Places,
 ) -> tuple[int, int] | None:
     """(least trip count, period) for which the trips of a run stand, or None."""
     names: dict[tuple[bytes, tuple[tuple[int, str, int], ...]], int] = {}
@@ -274,7 +275,7 @@ def _steady(
     return None
 
 
-def _lag(run: LoopRun, first: int, retired: Column) -> int:
+def _lag(run: LoopRun, first: int, retired: Places) -> int:
     """In how many trips after its own an operation of a steady trip retires, at most."""
     lag = 0
     edges = 2 * np.array([*run.starts, run.end], np.int64)

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from pipeloom.array_kinds import Places
 from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.prepared import GroupStudy, Prepared
-from pipeloom.judge.check.record import LDS, Cells
-from pipeloom.judge.check.retirement import NEVER, Column
+from pipeloom.judge.check.record import LDS
+from pipeloom.judge.check.retirement import NEVER
 from pipeloom.judge.check.story import KINDS
 from pipeloom.judge.check.verdict import CheckVerdict
 from pipeloom.judge.emulate.disassembly import instruction_text
@@ -73,7 +74,7 @@ def _entry(study: Prepared, at: int, reasons: dict[tuple[int, int, int], None]) 
 
 
 def _bytes(study: Prepared) -> list[dict[str, Any]]:
-    cells: defaultdict[tuple[int, str], defaultdict[int, dict[int, Cells]]] = defaultdict(
+    cells: defaultdict[tuple[int, str], defaultdict[int, dict[int, Places]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     for group in study.groups:
@@ -102,7 +103,7 @@ def _bytes(study: Prepared) -> list[dict[str, Any]]:
     return found
 
 
-def _spans(cells: Cells, granule: int) -> tuple[tuple[int, int], ...]:
+def _spans(cells: Places, granule: int) -> tuple[tuple[int, int], ...]:
     """[first, last] bytes of each run of cells."""
     breaks = np.flatnonzero(np.diff(cells) > 1)
     firsts = cells[np.r_[0, breaks + 1]] * granule
@@ -114,7 +115,7 @@ def _reasons(study: Prepared, group: GroupStudy, waits: _Reasons, barriers: _Rea
     """Pairs by the wait that retires their first, and by the one barrier between the two."""
     pairs, lines = group.pairs, group.order.timelines
     retired = [line.retired(study.sync) for line in lines]
-    times: list[Column] = [line.barrier_times(study.sync) for line in lines]
+    times: list[Places] = [line.barrier_times(study.sync) for line in lines]
     late = group.order.unordered(study.sync)
     for v, x, w, y, kind, _, _ in pairs.take(~late).rows().tolist():
         key = int(lines[v].path[x]), int(lines[w].path[y]), kind

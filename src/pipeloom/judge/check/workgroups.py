@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Indices, Places
 from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
 from pipeloom.judge.check.register_flow import PathFlow
 from pipeloom.judge.emulate import Effect
@@ -90,7 +90,7 @@ def _meet(buffer: int, accesses: list[_Entry]) -> Contention | None:
     return None
 
 
-def _marks(group: int, access: CellAccess, position: int | None) -> npt.NDArray[np.int64]:
+def _marks(group: int, access: CellAccess, position: int | None) -> Places:
     """Per cell a number; accesses of two workgroups that do not clash there have the same one.
 
     Atomics do not clash with atomics, reads not with reads, and writes not with those of the same
@@ -105,6 +105,6 @@ def _marks(group: int, access: CellAccess, position: int | None) -> npt.NDArray[
     return access.values.astype(np.int64) | position << 32
 
 
-def _spread(column: npt.NDArray[np.int64], starts: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-    highest: npt.NDArray[np.int64] = np.maximum.reduceat(column, starts)
+def _spread(column: Places, starts: Indices) -> Places:
+    highest: Places = np.maximum.reduceat(column, starts)
     return highest - np.minimum.reduceat(column, starts)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array, Indices
 from pipeloom.errors import StructureError
 from pipeloom.program import (
     VOCABULARY,
@@ -33,9 +32,6 @@ from pipeloom.program import (
     blocks_along,
 )
 
-Array = NDArray[Any]
-Index = NDArray[np.intp]
-
 
 class Side(Enum):
     """Where an access goes."""
@@ -52,7 +48,7 @@ class Elements:
 
     side: Side
     name: str
-    index: Index
+    index: Indices
     shape: tuple[int, ...]
     stride: int = 0
     tiles: bool = False
@@ -266,8 +262,8 @@ class Storage:
         return Elements(side, name, flat, shape, stride, tiles, access.shared and side is Side.LDS)
 
     def _named(
-        self, step: Work, index: Index, stored: Sequence[str], dims: Sequence[str]
-    ) -> tuple[Index, Sequence[str]]:
+        self, step: Work, index: Indices, stored: Sequence[str], dims: Sequence[str]
+    ) -> tuple[Indices, Sequence[str]]:
         """Dimensions of storage as those of the value: by name, else by position."""
         if set(stored) == set(dims):
             return index, stored

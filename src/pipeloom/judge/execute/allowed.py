@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.judge.execute.enclosure import Array, Bounds, Enclosure
+from pipeloom.array_kinds import Array
+from pipeloom.judge.execute.enclosure import Bounds, Enclosure
 from pipeloom.program import VOCABULARY, Meaning, Node, Region, Vocabulary
 from pipeloom.program.added_outputs import HELD, bounds_of, widened
 from pipeloom.program.block_values import evaluate_block

@@ -25,18 +25,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array, Flags
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, OpDef, Region, Vocabulary
 from pipeloom.program.block_values import aligned, apply_node
 from pipeloom.program.ranges import ANYTHING, Range, result
 from pipeloom.program.vocabulary import PRODUCTS, Reduce
 
-Array = NDArray[Any]
 NEAR = 2.0**-48
 """What two ways through NumPy's functions of doubles may differ by, relative to the result."""
 
@@ -54,12 +52,12 @@ class Bounds:
         return self.low is self.high
 
     @property
-    def anything(self) -> NDArray[np.bool_]:
+    def anything(self) -> Flags:
         """Where it may be any number, and NaN."""
         return np.asarray(np.isneginf(self.low) & np.isposinf(self.high))
 
     @property
-    def open(self) -> NDArray[np.bool_]:
+    def open(self) -> Flags:
         """Where it may be more than one number."""
         nan = np.isnan(self.low) & np.isnan(self.high)
         return np.asarray((self.low != self.high) & ~nan)
@@ -97,7 +95,7 @@ class Sum:
         on_grid = (self.doubt == 0) & (self.size * unit <= self.grid)
         return np.asarray(np.where(on_grid, 0.0, slack))
 
-    def may_overflow(self, dtype: DType) -> NDArray[np.bool_]:
+    def may_overflow(self, dtype: DType) -> Flags:
         """Where some order of its terms may lead to an infinity, or NaN."""
         return ~(np.asarray(self.size + self.doubt) <= dtype.largest)
 

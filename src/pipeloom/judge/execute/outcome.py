@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from numpy.typing import NDArray
-
+from pipeloom.array_kinds import Array
 from pipeloom.notebook import fragment
 
 
@@ -165,7 +164,7 @@ class Outcome:
     """Steps that read what they should not have, whether or not it matters."""
     trace: tuple[TraceEvent, ...] = ()
     """What happened, in order, where that was asked for."""
-    outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    outputs: Mapping[str, Array] = field(default_factory=dict)
     """What the first set of inputs gave: NaN where undefined or never stored; one more axis in
     front, the iteration, for an output of the loop."""
     meeting: Meeting | None = None

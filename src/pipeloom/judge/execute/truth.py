@@ -20,15 +20,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.enclosure import Bounds, Enclosure
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
 from pipeloom.program.block_values import evaluate_block, is_exact, place_tile
 
-Array = NDArray[Any]
 SETS = 3
 SPREADS, STEPS = (24, 9, 4, 2), 6
 """Magnitudes are up to a spread, plus a STEPS-th of it per iteration where they rise or fall."""

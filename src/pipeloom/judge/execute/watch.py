@@ -5,11 +5,11 @@ Costs as much as the run itself, so a run is watched only when somebody wants to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array, Flags
 from pipeloom.judge.execute.actions import Action, Side
 from pipeloom.judge.execute.outcome import Fault, StepAt, Suspect
 from pipeloom.judge.execute.truth import Truth
@@ -25,7 +25,7 @@ class Watch:
     def __init__(self, truth: Truth, size: int) -> None:
         self._truth = truth
         self._suspects: dict[tuple[object, int], Suspect] = {}
-        self._touched: NDArray[np.bool_] = np.zeros(size, bool)
+        self._touched: Flags = np.zeros(size, bool)
         self._flying: dict[Line, None] = {}
 
     @property
@@ -46,7 +46,7 @@ class Watch:
         """A counted ``line`` has written."""
         self._flying.pop(line, None)
 
-    def read(self, line: Line, number: int, value: NDArray[Any]) -> None:
+    def read(self, line: Line, number: int, value: Array) -> None:
         """``line`` reads ``value`` ([elements, set]) as its operand of that number."""
         action = line.action
         assert action is not None
@@ -80,7 +80,7 @@ class Watch:
             Suspect(fault, line.place, action.work.label, place.name, tuple(causes)),
         )
 
-    def _on_the_way(self, line: Line, side: Side, touched: NDArray[Any]) -> list[StepAt]:
+    def _on_the_way(self, line: Line, side: Side, touched: Array) -> list[StepAt]:
         """Which writes to ``touched`` have been issued and have not landed."""
         return [
             other.place
@@ -91,9 +91,7 @@ class Watch:
             and np.isin(touched, other.action.write.index).any()
         ]
 
-    def _wanted(
-        self, line: Line, action: Action, number: int
-    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    def _wanted(self, line: Line, action: Action, number: int) -> tuple[Array, Array] | None:
         """The least and the largest that the operand may be, of the part that the step works on,
         flat; None if it has no value."""
         meaning = self._truth.meaning

@@ -17,18 +17,15 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeloom.array_kinds import Array, Flags, Indices
 from pipeloom.judge.execute.actions import Elements, Side, Storage
 from pipeloom.judge.execute.outcome import Fault, Wrong
 from pipeloom.judge.execute.truth import Truth
 from pipeloom.judge.execute.unrolled import Line
 from pipeloom.judge.execute.watch import Watch
-
-Array = NDArray[Any]
 
 
 class GroupMemory:
@@ -50,7 +47,7 @@ class GroupMemory:
         self.outputs = {n: np.full(e.shape[:-1], np.nan).reshape(-1) for n, e in self._expected()}
         self._wrong: list[Wrong] = []
         self._held: dict[Line, list[Array | None]] = {}
-        self._owners: dict[Hashable, NDArray[np.intp]] = {}
+        self._owners: dict[Hashable, Indices] = {}
 
     def _expected(self) -> list[tuple[str, Array]]:
         return list(self._truth.outputs.items())
@@ -101,7 +98,7 @@ class GroupMemory:
         else:
             self.content[index] = value
 
-    def _owner(self, line: Line) -> NDArray[np.intp]:
+    def _owner(self, line: Line) -> Indices:
         """Per element of a shared write the wave, as numbered in its group, that writes it.
 
         Each step slices its box as it likes: element by element, or all to one wave.
@@ -319,7 +316,7 @@ class WorstMemory(GroupMemory):
         self._tangled[finished] = False
 
 
-def _differ(a: Array, b: Array) -> NDArray[np.bool_]:
+def _differ(a: Array, b: Array) -> Flags:
     """Per element, whether the two differ for some set; undefined equals nothing but itself."""
-    result: NDArray[np.bool_] = ((a != b) & ~(np.isnan(a) & np.isnan(b))).any(axis=-1)
+    result: Flags = ((a != b) & ~(np.isnan(a) & np.isnan(b))).any(axis=-1)
     return result

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeloom.array_kinds import Flags, Words
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.executable import build_step
 from pipeloom.judge.emulate.register_numbers import (
@@ -39,7 +39,7 @@ Number: TypeAlias = int
 """An interned value: equal values have equal numbers."""
 Environment: TypeAlias = "dict[int, Number]"
 """Register -> value, of those that are known."""
-Words: TypeAlias = npt.NDArray[np.uint32]
+
 
 EXEC_PAIR = (EXEC, EXEC + 1)
 _KEEPS = ("d16", "writelane", "mixlo", "mixhi", "_hi_", "movrel", "swap", "cvt_sr", "fmac", "dot2c")
@@ -88,7 +88,7 @@ class LaneValues:
         """(waves,) of a scalar register, (waves, lanes) of a vector register."""
         return self._values[number]
 
-    def active(self, low: Number, high: Number) -> npt.NDArray[np.bool_]:
+    def active(self, low: Number, high: Number) -> Flags:
         """EXEC by wave and lane."""
         masks = self.value(low).astype(np.uint64) | self.value(high).astype(np.uint64) << 32
         return (masks[:, None] >> np.arange(LANES, dtype=np.uint64) & 1).astype(np.bool_)

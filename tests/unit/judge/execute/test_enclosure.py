@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from pipeloom import pipeline
+from pipeloom.array_kinds import Array
 from pipeloom.declare import Loop, Tensor, exp2, maximum, where
 from pipeloom.declare.products import gemm_gate
 from pipeloom.judge.execute import Executor
 from pipeloom.judge.execute.enclosure import Enclosure, Sum, grid
-from pipeloom.judge.execute.truth import Array, Truth, truth_for
+from pipeloom.judge.execute.truth import Truth, truth_for
 from pipeloom.machine.dtypes import BF16, F32, FP16, DType
 from pipeloom.program import OpDef, Program, Region, Work
 from pipeloom.program.block_values import evaluate_block
