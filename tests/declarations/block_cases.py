@@ -101,6 +101,60 @@ def a_product_whose_groups_of_columns_waves_share() -> pl.Loop:
     return loop
 
 
+def by_groups_of_16(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    scales = rng.integers(1, 9, (sizes["r"], sizes["n"] // 16))
+    return {"S": np.repeat(scales, 16, axis=-1)}
+
+
+def scaled_by_groups_of_16(name: str, scale: pl.DType, out: pl.DType) -> pl.Loop:
+    loop = pl.Loop(name, over="k")
+    a, b = loop.stream("A", pl.BF16, r=16, k=32), loop.stream("B", pl.BF16, n=64, k=32)
+    c = loop.carry("C", r=16, n=64)
+    c += a.staged() @ b.staged()
+    loop.store("out", c * loop.resident("S", scale.per(16), r=16, n=64), out)
+    return loop
+
+
+IN_16 = {"r": 19, "n": 128, "k": 32}
+
+
+@right(lambda A, B, S: (A @ B.T) * S, IN_16, arrays=by_groups_of_16, near=2.0**-12)
+def a_product_with_16_bit_scales_of_16_columns() -> pl.Loop:
+    return scaled_by_groups_of_16("bf16", pl.BF16, pl.F32)
+
+
+@right(lambda A, B, S: (A @ B.T) * S, IN_16, arrays=by_groups_of_16)
+def a_product_in_16_bits_with_scales_of_16_columns() -> pl.Loop:
+    return scaled_by_groups_of_16("f32", pl.F32, pl.BF16)
+
+
+def by_groups_of_k(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    scales = rng.integers(-3, 4, (sizes["m"], sizes["k"] // 32))
+    return {"S": np.repeat(scales, 32, axis=-1)}
+
+
+def with_scales_along_k(name: str, dtype: pl.DType) -> pl.Loop:
+    """Sums of rows times the scales of their groups, of which the last tile lacks one."""
+    loop = pl.Loop(name, over="k")
+    x, c = loop.stream("X", pl.BF16, m=16, k=64), loop.carry("C", m=16)
+    c += (x * loop.stream("S", dtype.per(32), m=16, k=64)).sum("k")
+    loop.store("out", c)
+    return loop
+
+
+K_GROUPS = {"m": 20, "k": 96}
+
+
+@right(lambda X, S: (X * S).sum(1), K_GROUPS, arrays=by_groups_of_k)
+def sums_with_fp16_scales_of_groups() -> pl.Loop:
+    return with_scales_along_k("fp16", pl.FP16)
+
+
+@right(lambda X, S: (X * S).sum(1), K_GROUPS, arrays=by_groups_of_k, chip="gfx942")
+def sums_with_bf16_scales_of_groups_on_the_older_chip() -> pl.Loop:
+    return with_scales_along_k("bf16", pl.BF16)
+
+
 def angles(loop: pl.Loop, d: int) -> tuple[pl.Tensor, pl.Tensor]:
     return loop.stream("cos", pl.F32, t=2, d=d), loop.stream("sin", pl.F32, t=2, d=d)
 

@@ -153,6 +153,19 @@ def count_of_what_is_above() -> pl.Loop:
     return loop
 
 
+def far_below_zero(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    return {"X": -(2**24) * rng.integers(2, 9, (sizes["r"], sizes["n"]))}
+
+
+@right(lambda X: X.max(0), ROWS, arrays=far_below_zero)
+def largest_of_very_negative_integers() -> pl.Loop:
+    loop = pl.Loop("most", over="r")
+    x, top = loop.stream("X", pl.I32, r=4, n=64), loop.carry("top", start=-np.inf, n=64)
+    top = top.becomes(pl.maximum(top, x.max("r")))
+    loop.store("out", top)
+    return loop
+
+
 def kept_where_larger(X: Array) -> Any:
     top = np.zeros(X.shape[1])
     for row in X:

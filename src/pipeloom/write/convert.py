@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeloom.machine.dtypes import Specials, dtype_for
+from pipeloom.machine.dtypes import DType, Specials, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
@@ -40,6 +40,12 @@ class ConvertScratch:
     nan: Register | None
     round: Register
     pack: Register
+
+
+def is_encoded(dtype: DType) -> bool:
+    """Whether registers hold codes of a type, packed or alone, and not 32 bits to compute with, as
+    truth values are (1.0 and 0)."""
+    return dtype.bits < 32 and not dtype.is_bool
 
 
 def needs_constants(target: Target, dtype: str) -> bool:

@@ -106,8 +106,10 @@ def _may(program: Program, meaning: Meaning, dim: str) -> bool:
 
 
 def _parts_neighbours(node: Node, dim: str) -> bool:
-    """Whether an op within blocks would find others in a block: whole spans stay together, and so
-    do the neighbours in a register run."""
+    """Whether an op within blocks, or a code that stands for several elements, would find others:
+    whole spans stay together, and so do the neighbours in a register run."""
+    if node.type.dims[-1] == dim and node.type.dtype.covers % SPAN and node.type.dtype.covers > 1:
+        return True
     if node.within is None or node.within.dim != dim:
         return False
     return node.within.size % (2 * SPAN) != 0 and node.within.size > QUAD

@@ -16,7 +16,7 @@ import numpy as np
 from pipeloom.machine.dtypes import E8M0, F32, I32
 from pipeloom.program import VOCABULARY, Access, InBlocks, Node, OpDef, Reduce, Work
 from pipeloom.write.code import Code
-from pipeloom.write.convert import INTEGER_BITS, STORED_BITS
+from pipeloom.write.convert import INTEGER_BITS, STORED_BITS, is_encoded
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.context import Context
@@ -200,7 +200,7 @@ def _plan(
         found = [condition.slot(work, at, dims) for at in held]
         masks = {slot: mask or 0 for slot, mask in zip(slots, found, strict=True)}
         jobs.sort(key=lambda job: masks[job[0]])
-        if tile.pack > 1:
+        if is_encoded(tile.resource.type.dtype):
             raise EmitError(
                 f"{work.label} runs only where {work.when!r} holds, on {tile.resource.type.dtype}",
                 hint="conditions are for 32-bit registers",
@@ -227,7 +227,7 @@ def _plan(
         ],
     )
     masked = _masked(context, work, target, sources)
-    if masked is not None and tile.pack == 1 and region is None:
+    if masked is not None and region is None:
         return plan_mask(context, masked, jobs)
     raw = (
         op.name not in VOCABULARY
@@ -271,17 +271,17 @@ def _plan(
         for slot, chosen in jobs if holds else ():
             operands.apply(code, lines, context.frame[holds[slot]], chosen, sources)
         result = context.registers(target)
-        beside = most if tile.pack > 1 or (result.bank is Bank.VECTOR and not rounds) else 1
+        made_there = result.bank is Bank.VECTOR and not rounds and not operands.packs
+        beside = most if tile.pack > 1 or made_there else 1
         for begin in range(0, 0 if holds else len(chunks), beside):
             groups = chunks[begin : begin + beside]
             made: list[list[Register]] = []
             parts: list[Callable[[Code], None]] = []
             for turn, group in enumerate(groups, begin):
                 place = result.part(group[0][0] // tile.pack)
-                direct = tile.pack == 1 and place.bank is Bank.VECTOR and not rounds
                 first = turn * tile.pack
                 made.append(
-                    [place if direct else operands.result(first + i) for i in range(len(group))]
+                    [place if made_there else operands.result(first + i) for i in range(len(group))]
                 )
                 parts += [
                     partial(element, made[-1], number, job, first + number)
@@ -336,12 +336,15 @@ def _check_order(
 def _masked(
     context: Context, work: Work, target: Access, sources: Sequence[OperandSource]
 ) -> Masked | None:
-    """The operands of a mask of what lies past the end; None for other ops and packed registers."""
+    """The operands of a mask of what lies past the end; None for other ops, and for what is no
+    f32, of which minus infinity is other bits."""
     if work.is_copy or work.node not in context.program.meaning.masks:
         return None
     value, left, bound = sources
     registers = [value] if bound.tile is None else [value, bound]
-    plain = all(s.tile is not None and s.tile.pack == 1 and s.join is None for s in registers)
+    tiles = [context.tile(target, work), *(s.tile for s in registers)]
+    plain = all(t is not None and t.resource.type.dtype == F32 for t in tiles)
+    plain = plain and all(s.join is None for s in registers)
     if not plain or value.access is None or left.left is None:
         return None
     clears = context.program.meaning[work.node].op == "clear"

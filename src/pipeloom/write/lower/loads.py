@@ -309,6 +309,7 @@ def _plan_single_loads(
         numbers = (lane_number(axes[0] - row, what), lane_number(axes[1] - column, what))
         kinds.setdefault(numbers, []).append((column, row, slot))
     context.require_pitch(array, array.element)
+    covers = array.node.type.dtype.covers
     planned = {n: [PlannedNumber.of(frame, members, number) for number in n] for n in kinds}
     scratch = frame.scratch("single loads", 6)
     frame.scalar("scratch")
@@ -321,7 +322,11 @@ def _plan_single_loads(
             planned[numbers][0].write(code, pattern, spare)
             code("v_mul_lo_u32", pattern, pattern, rows)
             planned[numbers][1].write(code, across, spare)
-            code("v_lshl_add_u32", pattern, across, array.element.bit_length() - 1, pattern)
+            codes = across
+            if covers > 1:
+                codes = spare
+                code("v_lshrrev_b32", codes, covers.bit_length() - 1, across)
+            code("v_lshl_add_u32", pattern, codes, array.element.bit_length() - 1, pattern)
             known: int | None = None
             for column, row, slot in sorted(elements):
                 if column != known:
@@ -329,7 +334,8 @@ def _plan_single_loads(
                     code("v_add_u32", place, column, across)
                     code("v_cmp_gt_u32", VCC, memory.bound(array.dims[1]), place)
                 code("s_mul_i32", frame["scratch"], rows, row)
-                code("s_add_u32", frame["scratch"], frame["scratch"], column * array.element)
+                begin = column // covers * array.element
+                code("s_add_u32", frame["scratch"], frame["scratch"], begin)
                 code("v_add_u32", offset, frame["scratch"], pattern)
                 code("v_cndmask_b32", offset, outside, offset, VCC)
                 into = context.registers(write).part(slot)

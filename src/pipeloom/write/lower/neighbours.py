@@ -13,6 +13,7 @@ import numpy as np
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.program import VOCABULARY, Access, OpDef, Reduce, Work
 from pipeloom.write.code import Code
+from pipeloom.write.convert import is_encoded
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand
 from pipeloom.write.lower.context import Context
@@ -111,7 +112,7 @@ def plan_block_max(
     ]
     bits = sharing_lanes(tile.coordinates[slots[0]])
     whole = len(bits) and all(len(found) << len(bits) == covers for found in terms)
-    if source.tile is None or tile.pack > 1 or not whole:
+    if source.tile is None or is_encoded(tile.resource.type.dtype) or not whole:
         raise EmitError(
             f"{work.label}: lanes of a row do not hold the blocks of {covers} of {node.uses[0]!r}",
             hint="let it be the result of a product, whose lanes have rows",

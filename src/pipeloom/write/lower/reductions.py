@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeloom.program import VOCABULARY, Access, OpDef, Reduce, Work
 from pipeloom.write.code import Code
+from pipeloom.write.convert import is_encoded
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
@@ -127,7 +128,9 @@ def plan_reduction(context: Context, reduction: Reduction, *, in_parts: bool) ->
     verb = COMBINE[op.reduce]
     in_lanes = partial(tile.resource) is op.reduce
     bits = () if context.partial or in_lanes or not terms else terms[0].bits
-    if (len({term.bits for term in terms}) > 1 and not in_lanes) or tile.pack > 1:
+    if (len({term.bits for term in terms}) > 1 and not in_lanes) or is_encoded(
+        tile.resource.type.dtype
+    ):
         raise EmitError(
             f"{op.name} sums to {tile.resource.name} ({tile.resource.type.dtype}, {tile.kind})"
             + (" in parts" if in_parts else ""),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeloom.checks import check_known
-from pipeloom.machine.dtypes import I32
+from pipeloom.machine.dtypes import E8M0, I32
 from pipeloom.program import Access, Node, NodeKind, Reduce, Space, Work
 from pipeloom.program.nan_payloads import short_nans
 from pipeloom.program.tiles import Box
@@ -23,6 +23,7 @@ from pipeloom.write.convert import (
     INTEGER_BITS,
     STORED_BITS,
     ConvertScratch,
+    is_encoded,
     pack,
     prepare,
     unpack,
@@ -155,15 +156,22 @@ class Operands:
         self._results = frame.scratch("results", max(tile.pack, self._beside, 2))
         self._temporary = frame.scratch("temporary")
         self._pairs = frame.scratch("pairs", PAIRS) if pairs else ""
-        self._dtype = tile.resource.type.dtype.name
+        self._dtype = tile.resource.type.dtype.code
         self._convert: tuple[str, str | None] | None = None
-        if tile.pack > 1:
+        if (
+            is_encoded(tile.resource.type.dtype) and self._dtype != E8M0.code
+        ):  # which an op of its own makes
             short = node is not None and short_nans(context.program.meaning, node)
             nan = None if short else frame.scratch("nan")
             self._convert = (frame.scratch("conversion", 2, 2), nan)
             self._constants = rounding_constants(frame, self._dtype)
             said = f"no conversion from f32 to {self._dtype} in registers is known"
             check_known(self._dtype, STORED_BITS, said, tile.resource.name, EmitError)
+
+    @property
+    def packs(self) -> bool:
+        """Whether results are made elsewhere and then packed, be it one to a register."""
+        return self._convert is not None
 
     def result(self, number: int) -> Register:
         """Where the ``number``-th result is made, if it goes elsewhere."""
@@ -334,9 +342,9 @@ class Operands:
         value = made[0]
         if self._dtype == I32.name and not self._raw:
             whole_number(code, value, value)
-        if self._tile.pack > 1:
+        if self._convert:
             value = place if place.bank is Bank.VECTOR else made[0]
-            whole = [*made, *[made[-1]] * (self._tile.pack - len(made))]
+            whole = [*made, *[made[-1]] * (WORD_BITS // STORED_BITS[self._dtype] - len(made))]
             scratch = self._conversion
             pack(code, self._context.target, self._dtype, value, whole, scratch, exact=exact)
         if place.bank is Bank.ACCUMULATOR:
