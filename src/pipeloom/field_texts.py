@@ -27,8 +27,13 @@ def attribute_texts(scope: type | ModuleType) -> dict[str, str]:
         return dict(_texts(scope.__name__).get("", {}))
     found: dict[str, str] = {}
     for kind in reversed(scope.__mro__):
-        found |= _texts(kind.__module__).get(kind.__qualname__, {})
+        found |= {name: text for name, text in own_texts(kind).items() if name}
     return found
+
+
+def own_texts(kind: type) -> dict[str, str]:
+    """The same of a class without its bases; under no name what the class itself says."""
+    return _texts(kind.__module__).get(kind.__qualname__, {})
 
 
 @cache
@@ -39,7 +44,11 @@ def _texts(module: str) -> dict[str, dict[str, str]]:
     except (KeyError, OSError, TypeError):
         return {}
     tree = ast.parse(source)
-    classes = {node.name: _below(node.body) for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = {
+        node.name: {"": ast.get_docstring(node) or "", **_below(node.body)}
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
     return {"": _below(tree.body), **classes}
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from pipeloom import cli
+from pipeloom.cli.options import Command
 from pipeloom.cli.progress import doing
 
 
@@ -19,9 +19,9 @@ class Tell(Protocol):
 
 
 @contextmanager
-def bar(arguments: argparse.Namespace, first: str, total: int | None = None) -> Iterator[Tell]:
+def bar(command: Command, first: str, total: int | None = None) -> Iterator[Tell]:
     """A bar that is there while the work goes on; ``first`` is what it says until it is told."""
-    if not arguments.quiet and sys.stderr.isatty():
+    if not command.quiet and sys.stderr.isatty():
         with cli.terminal_bar.drawn(first, total) as tell:
             yield tell
     else:

@@ -5,7 +5,7 @@ A command only turns arguments into a job of ``pipeloom.drive``, and its result 
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted, 141 nobody reads the
 output (what was done by then keeps its own code); ``verify`` and ``check`` add 3 (TIMING) and 4
 (RACE), ``run`` and ``check`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add a command: a file
-here with ``USAGE`` (what it takes, as data) and ``run``; and a line in ``COMMANDS``. Only the file
+here with its class (what it takes, and ``run``); and a line in ``COMMANDS``. Only the file
 of the chosen command is imported, so that help comes at once.
 """
 
@@ -22,12 +22,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from pipeloom import __version__
+from pipeloom.cli.options import Command, CommandParser
 from pipeloom.cli.progress import Heartbeat, seconds_between
 from pipeloom.cli.usage import (
     HelpFormatter,
     UsageError,
     check_folder,
-    epilog,
     option_names,
     unknown_command,
     unknown_text,
@@ -38,55 +38,60 @@ from pipeloom.errors import ScheduleError
 from pipeloom.printable import PrintableStream
 
 
-class Command(NamedTuple):
+class Listed(NamedTuple):
     """A command before its file is imported."""
 
     name: str
     help: str
     module: str
 
+    def kind(self) -> type[Command]:
+        """Its class, which is named after it."""
+        module = importlib.import_module(f"pipeloom.cli.{self.module}")
+        words = self.name.split("-")
+        kind: type[Command] = getattr(module, "".join(map(str.title, words)) + "Command")
+        return kind
+
 
 COMMANDS = (
-    Command("list", "schedules, targets and strategies, one line each", "list_command"),
-    Command("show", "the three phases as a table, with waits and barriers", "show"),
-    Command("compile", "derive the pipeline and write it as JSON", "compile_command"),
-    Command("graph", "edges, ASAP/ALAP/slack and the critical path of the body", "graph"),
-    Command("verify", "prove that a schedule cannot race, or show how it does", "verify"),
-    Command("check", "judge a kernel that others wrote: a code object or assembly", "check"),
-    Command("launch-file", "how a kernel is launched, from its metadata and sizes", "launch_file"),
-    Command("record", "the launches of a program that runs, as launch files", "record"),
-    Command("scan", "look for hazards in whole libraries of kernels, without a launch", "scan"),
-    Command("fix", "synchronise a schedule so that it is proved, and show what changed", "fix"),
-    Command("simulate", "cycles per K tile, efficiency, stalls and a timeline", "simulate"),
-    Command("compare", "several schedules side by side: cycles, stalls, waits, verdict", "compare"),
-    Command(
+    Listed("list", "schedules, targets and strategies, one line each", "list_command"),
+    Listed("show", "the three phases as a table, with waits and barriers", "show"),
+    Listed("compile", "derive the pipeline and write it as JSON", "compile_command"),
+    Listed("graph", "edges, ASAP/ALAP/slack and the critical path of the body", "graph"),
+    Listed("verify", "prove that a schedule cannot race, or show how it does", "verify"),
+    Listed("check", "judge a kernel that others wrote: a code object or assembly", "check"),
+    Listed("launch-file", "how a kernel is launched, from its metadata and sizes", "launch_file"),
+    Listed("record", "the launches of a program that runs, as launch files", "record"),
+    Listed("scan", "look for hazards in whole libraries of kernels, without a launch", "scan"),
+    Listed("fix", "synchronise a schedule so that it is proved, and show what changed", "fix"),
+    Listed("simulate", "cycles per K tile, efficiency, stalls and a timeline", "simulate"),
+    Listed("compare", "several schedules side by side: cycles, stalls, waits, verdict", "compare"),
+    Listed(
         "report",
         "a self-contained HTML page: timeline, dependences, LDS, verdict, stalls",
         "report",
     ),
-    Command("trace", "the simulated run as a file for Perfetto", "trace"),
-    Command(
+    Listed("trace", "the simulated run as a file for Perfetto", "trace"),
+    Listed(
         "solve",
         "the smallest initiation interval of a loop, proved, and why no smaller one",
         "solve",
     ),
-    Command("derive", "the fastest proved program of a loop of your own", "derive"),
-    Command("export", "a loop as the MFMA-indexed table that hipBLASLt takes", "export"),
-    Command("tune", "the best kernel of each shape of matrix products, without a GPU", "tune"),
-    Command("gemm", "one shape in, its best kernel out, with its predicted throughput", "gemm"),
-    Command(
-        "library", "the best kernels of many shapes, to be called from C and Python", "library"
-    ),
-    Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
-    Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
-    Command("bench", "time kernels on a GPU, with what the model says beside it", "bench"),
-    Command(
+    Listed("derive", "the fastest proved program of a loop of your own", "derive"),
+    Listed("export", "a loop as the MFMA-indexed table that hipBLASLt takes", "export"),
+    Listed("tune", "the best kernel of each shape of matrix products, without a GPU", "tune"),
+    Listed("gemm", "one shape in, its best kernel out, with its predicted throughput", "gemm"),
+    Listed("library", "the best kernels of many shapes, to be called from C and Python", "library"),
+    Listed("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
+    Listed("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
+    Listed("bench", "time kernels on a GPU, with what the model says beside it", "bench"),
+    Listed(
         "calibrate", "the model's constants from measurements, as a chip file", "calibrate_command"
     ),
-    Command("doctor", "what this machine has, what is missing, and how to get it", "doctor"),
-    Command("cache", "what is kept from earlier runs: list, size, prune", "cache"),
-    Command("completion", "a script that completes commands and options in your shell", "shells"),
-    Command("version", "the version of pipeloom and of what it runs on", "version_command"),
+    Listed("doctor", "what this machine has, what is missing, and how to get it", "doctor"),
+    Listed("cache", "what is kept from earlier runs: list, size, prune", "cache"),
+    Listed("completion", "a script that completes commands and options in your shell", "shells"),
+    Listed("version", "the version of pipeloom and of what it runs on", "version_command"),
 )
 
 EVERY = "*"
@@ -126,15 +131,16 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pipeloom {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
+    )
     for command in COMMANDS:
         inner = commands.add_parser(command.name, help=command.help, formatter_class=HelpFormatter)
         if chosen in (command.name, EVERY):
-            module = importlib.import_module(f"pipeloom.cli.{command.module}")
-            module.USAGE.add_to(inner)
-            inner.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
-            inner.epilog = epilog(module.USAGE.examples, {**CODES, **module.USAGE.codes})
-            inner.set_defaults(run=module.run, usage_error=inner.error, options=option_names(inner))
+            inner.take(command.kind(), CODES)
+            inner.set_defaults(parser=inner)
+            if chosen == EVERY:
+                inner.explain()
     return parser
 
 
@@ -159,25 +165,25 @@ def _run(argv: Sequence[str] | None) -> int:
         parser.error(unknown_command(chosen, names))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
-        arguments.usage_error(unknown_text(unknown, arguments.options))
+        arguments.parser.error(unknown_text(unknown, option_names(arguments.parser)))
+    command = arguments.parser.kind.of(arguments)
     code: int = UNREAD_CODE
     try:
-        if getattr(arguments, "output", None):
-            check_folder(arguments.output)
-        between = None if argv is not None or arguments.quiet else seconds_between()
+        if getattr(command, "output", None):
+            check_folder(command.output)
+        between = None if argv is not None or command.quiet else seconds_between()
         if between is None or sys.stderr.isatty():
-            code = arguments.run(arguments)
+            code = command.run()
         else:
             with Heartbeat(arguments.command, between):
-                code = arguments.run(arguments)
+                code = command.run()
         sys.stdout.flush()
         return code
     except UsageError as error:
-        arguments.usage_error(str(error))
+        arguments.parser.error(str(error))
         raise
     except ScheduleError as error:
-        named = str(getattr(arguments, "source", ""))
-        print(f"error: {worded(error, arguments.hints, named)}", file=sys.stderr)
+        print(f"error: {worded(error, command.hints, command.named)}", file=sys.stderr)
         return FAULT_CODE
     except BrokenPipeError:
         _silence_stdout()

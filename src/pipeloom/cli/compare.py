@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from dataclasses import dataclass
+from typing import ClassVar
 
-from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.options import argument, option
 from pipeloom.cli.printing import check_ending, print_json, wrote
-from pipeloom.cli.source_options import LAUNCH, MACHINE, tile
+from pipeloom.cli.source_options import LaunchOptions, MachineOptions, TileOptions
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 from pipeloom.files import write_file
@@ -24,66 +25,63 @@ HINTS = (
 """What a hint of the library says, and how a variant spells it."""
 
 
-USAGE = CommandUsage(
-    "Simulate and verify each variant. A variant is a schedule's name, a spec, a "
-    "compiled schedule or my.py:Name, and after a colon its settings: "
-    "pipeloom compare ping_pong ping_pong:scheduling=identity ping_pong:sync=proven "
-    "ping_pong:minimal_barriers=true,omit_mma_set_prio=true. Settings are those of --set, and "
-    "sync=reference|proven|repaired, reorder=true, dtype=none|bf16|fp16|fp8 and "
-    "tile=MxNxK as the options of compile. emitted=true runs the instructions of the emitted "
-    "kernel, as simulate --emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
-    "ping_pong:emitted=true. A file that ends in .stream is a hand-written loop, as simulate "
-    "--stream takes it, with mfma, waves_per_simd and stagger as settings. With --launch the "
-    "variants are kernel files (.hsaco, .co, .o, .s), compared by their main loops; one launch "
-    "file for all, or one each.",
-    (
-        option("variants", "NAME|SPEC[:KEY=VALUE,...]", metavar="VARIANT", nargs="+"),
-        tile(default=DEFAULT_TILE),
-        MACHINE,
-        LAUNCH,
-        option("-o --output FILE.html", "all of them on one page, their timelines over one axis"),
-        JSON,
-    ),
-    examples=(
-        "pipeloom compare ping_pong ping_pong:sync=repaired,reorder=true",
-        "pipeloom compare ping_pong four_wave -o compare.html",
-    ),
-    hints=HINTS,
-)
+@dataclass(frozen=True)
+class CompareCommand(TileOptions, MachineOptions, LaunchOptions):
+    """Simulate and verify each variant. A variant is a schedule's name, a spec, a compiled
+    schedule or my.py:Name, and after a colon its settings: pipeloom compare ping_pong
+    ping_pong:scheduling=identity ping_pong:sync=proven
+    ping_pong:minimal_barriers=true,omit_mma_set_prio=true. Settings are those of --set, and
+    sync=reference|proven|repaired, reorder=true, dtype=none|bf16|fp16|fp8 and tile=MxNxK as the
+    options of compile. emitted=true runs the instructions of the emitted kernel, as simulate
+    --emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true ping_pong:emitted=true.
+    A file that ends in .stream is a hand-written loop, as simulate --stream takes it, with mfma,
+    waves_per_simd and stagger as settings. With --launch the variants are kernel files (.hsaco,
+    .co, .o, .s), compared by their main loops; one launch file for all, or one each.
 
+    Examples:
+        pipeloom compare ping_pong ping_pong:sync=repaired,reorder=true
+        pipeloom compare ping_pong four_wave -o compare.html
+    """
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print one row per variant."""
-    if arguments.output is not None:
-        check_ending(arguments.output, ".html", "an HTML page")
-    if arguments.launch:
-        found = compare_files(arguments.variants, arguments.launch, arguments.kernel)
-    else:
-        found = compare(_job(arguments))
-    if arguments.output is not None:
-        write_file(arguments.output, found.page())
-    if arguments.json:
-        print_json(found.to_dict())
-        wrote(arguments, arguments.output)
+    variants: tuple[str, ...] = argument("VARIANT", (), nargs="+")
+    """NAME|SPEC[:KEY=VALUE,...]"""
+    output: str | None = option("-o --output FILE.html")
+    """all of them on one page, their timelines over one axis"""
+
+    TILE: ClassVar = DEFAULT_TILE
+    HINTS: ClassVar = HINTS
+
+    def run(self) -> int:
+        """Print one row per variant."""
+        if self.output is not None:
+            check_ending(self.output, ".html", "an HTML page")
+        if self.launch:
+            found = compare_files(self.variants, self.launch, self.kernel)
+        else:
+            found = compare(self._job())
+        if self.output is not None:
+            write_file(self.output, found.page())
+        if self.json:
+            print_json(found.to_dict())
+            wrote(self, self.output)
+            return 0
+        console = TerminalConsole()
+        if not console.is_terminal and "COLUMNS" not in os.environ:
+            console.width = PIPE
+        console.print(render_comparison(found.rows, width=console.width))
+        for row, choice in zip(found.rows, found.emitted, strict=True):
+            if note := emit_note(choice):
+                console.print(f"{row.name}: {note}")
+        wrote(self, self.output)
         return 0
-    console = TerminalConsole()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = PIPE
-    console.print(render_comparison(found.rows, width=console.width))
-    for row, choice in zip(found.rows, found.emitted, strict=True):
-        if note := emit_note(choice):
-            console.print(f"{row.name}: {note}")
-    wrote(arguments, arguments.output)
-    return 0
 
-
-def _job(arguments: argparse.Namespace) -> CompareJob:
-    return CompareJob(
-        tuple(arguments.variants),
-        tile=arguments.tile,
-        dtype=arguments.dtype,
-        arch=chip_named(arguments.arch),
-        k_tiles=arguments.k_tiles,
-        jitter=arguments.jitter,
-        seed=arguments.seed,
-    )
+    def _job(self) -> CompareJob:
+        return CompareJob(
+            tuple(self.variants),
+            tile=self.tile,
+            dtype=self.dtype,
+            arch=chip_named(self.arch),
+            k_tiles=self.k_tiles,
+            jitter=self.jitter,
+            seed=self.seed,
+        )

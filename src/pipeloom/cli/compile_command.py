@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 
-from pipeloom.cli.common import exit_code, opened, say_untiled
-from pipeloom.cli.options import CommandUsage, flag, option
+from pipeloom.cli.common import exit_code, say_untiled
+from pipeloom.cli.options import flag, option
 from pipeloom.cli.printing import say, wrote
-from pipeloom.cli.source_options import ARCH, source, sync, tile
+from pipeloom.cli.source_options import ArchOptions, SourceOptions, SyncOptions, TileOptions
 from pipeloom.drive.fixing import notes_of
 from pipeloom.files import write_file
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 
-USAGE = CommandUsage(
-    "Derive order, waits, barriers, prologue, kernel and epilogue. Prints one "
-    "line of summary; with --json or -o the whole compiled schedule (of a loop, the program), "
-    "byte-stable.",
-    (
-        source(),
-        tile(),
-        ARCH,
-        sync(),
-        flag("--json", "the compiled schedule on stdout"),
-        option("-o --output FILE", "write the compiled schedule here"),
-    ),
-    examples=("pipeloom compile ping_pong --set scheduling=greedy -o out.json",),
-)
 
+@dataclass(frozen=True)
+class CompileCommand(SourceOptions, TileOptions, ArchOptions, SyncOptions):
+    """Derive order, waits, barriers, prologue, kernel and epilogue. Prints one line of summary;
+    with --json or -o the whole compiled schedule (of a loop, the program), byte-stable.
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compile, then write what was asked for."""
-    found = opened(arguments)
-    written = found.written()
-    text = written.to_json()
-    if arguments.output:
-        write_file(arguments.output, text)
-        say_untiled(written)
-    if arguments.json:
-        sys.stdout.write(text)
-        wrote(arguments, arguments.output)
+    Examples:
+        pipeloom compile ping_pong --set scheduling=greedy -o out.json
+    """
+
+    json: bool = flag()
+    """the compiled schedule on stdout"""
+    output: str | None = option("-o --output FILE")
+    """write the compiled schedule here"""
+
+    def run(self) -> int:
+        """Compile, then write what was asked for."""
+        found = self.opened()
+        written = found.written()
+        text = written.to_json()
+        if self.output:
+            write_file(self.output, text)
+            say_untiled(written)
+        if self.json:
+            sys.stdout.write(text)
+            wrote(self, self.output)
+            return exit_code(found)
+        print(_summary(written) if isinstance(written, Program) else _schedule_summary(written))
+        print(found.tile_text())
+        say(notes_of(written))
+        wrote(self, self.output)
         return exit_code(found)
-    print(_summary(written) if isinstance(written, Program) else _schedule_summary(written))
-    print(found.tile_text())
-    say(notes_of(written))
-    wrote(arguments, arguments.output)
-    return exit_code(found)
 
 
 def _schedule_summary(compiled: CompiledSchedule) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from pipeloom.cli.options import JSON, CommandUsage
+from pipeloom.cli.options import Command
 from pipeloom.cli.printing import print_json
 from pipeloom.drive.loops import LOOPS
 from pipeloom.machine.chips import TARGETS as CHIPS
@@ -24,34 +24,33 @@ MIN_TEXT = 20
 PIPE = 10_000
 
 
-USAGE = CommandUsage(
-    "List what is shipped.",
-    (JSON,),
-    examples=(
-        "pipeloom list",
-        "pipeloom list --json",
-    ),
-)
+@dataclass(frozen=True)
+class ListCommand(Command):
+    """List what is shipped.
 
+    Examples:
+        pipeloom list
+        pipeloom list --json
+    """
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the registries."""
-    registries = {
-        "schedules": {name: summary(form) for name, form in SCHEDULES.items()},
-        "loops": {name: summary(form) for name, form in LOOPS.items()},
-        "targets": dict(TARGETS),
-        "architectures": {machine.arch: machine.chip for machine in CHIPS},
-        "strategies": {s.name: s.summary for s in STRATEGIES.values()},
-    }
-    if arguments.json:
-        print_json(registries)
+    def run(self) -> int:
+        """Print the registries."""
+        registries = {
+            "schedules": {name: summary(form) for name, form in SCHEDULES.items()},
+            "loops": {name: summary(form) for name, form in LOOPS.items()},
+            "targets": dict(TARGETS),
+            "architectures": {machine.arch: machine.chip for machine in CHIPS},
+            "strategies": {s.name: s.summary for s in STRATEGIES.values()},
+        }
+        if self.json:
+            print_json(registries)
+            return 0
+        width = max(len(name) for entries in registries.values() for name in entries)
+        for kind, entries in registries.items():
+            print(f"{TITLES.get(kind, kind)}:")
+            for name, text in entries.items():
+                print(_entry(name, width, text))
         return 0
-    width = max(len(name) for entries in registries.values() for name in entries)
-    for kind, entries in registries.items():
-        print(f"{TITLES.get(kind, kind)}:")
-        for name, text in entries.items():
-            print(_entry(name, width, text))
-    return 0
 
 
 def _entry(name: str, width: int, text: str) -> str:

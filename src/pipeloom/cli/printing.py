@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pipeloom.cli.options import Command
 from pipeloom.errors import SpecError
 
 
-def wrote(arguments: argparse.Namespace, *paths: str | Path | None) -> None:
+def wrote(command: Command, *paths: str | Path | None) -> None:
     """Say which files were written: on stdout, or on stderr where that has data for scripts."""
     given = [str(path) for path in paths if path is not None]
     if given:
-        stream = sys.stderr if arguments.json else sys.stdout
+        stream = sys.stderr if command.json else sys.stdout
         print(f"wrote {', '.join(given)}", file=stream)
 
 

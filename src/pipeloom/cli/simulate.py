@@ -5,19 +5,18 @@ The text of ``--stream``: given as it is, in a file, or on standard input.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cli.common import simulate_job, verify_command
-from pipeloom.cli.options import JSON, CommandUsage, flag, grouped, option
+from pipeloom.cli.common import verify_command
+from pipeloom.cli.options import flag, option
 from pipeloom.cli.printing import print_json, say
-from pipeloom.cli.source_options import EMITTED, MACHINE, PROBLEM, source, sync, tile
+from pipeloom.cli.source_options import ProblemOptions, SimulatedSource
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.simulating import Simulation, prepare
 from pipeloom.errors import SpecError
@@ -45,6 +44,9 @@ STREAM: Mapping[str, Any] = MappingProxyType(
 )
 """Options of a stream alone, with their defaults; the machine has a default for ``mfma``."""
 
+HAND_WRITTEN = "a hand-written loop instead of a schedule"
+"""The heading of its options."""
+
 LONGEST_CYCLES = 9
 """Digits of a cycle count; longer ones are taken as a name, and no MFMA has it."""
 
@@ -56,84 +58,121 @@ STREAM_HINTS = (
 """What a hint of the library says, and what this command calls it."""
 
 
-USAGE = CommandUsage(
-    "Run one workgroup on a model of one compute unit, built from public "
-    "measurements (docs/performance-model.md says how far to trust it). A schedule without a "
-    "tile shape is simulated for a bf16 tile. With --emitted, the instructions of the emitted "
-    "kernel. With --stream, a hand-written loop: "
-    'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger',
-    (
-        source(compiled=True, required=False),
-        tile(default="bf16"),
-        sync(),
-        EMITTED,
-        MACHINE,
-        PROBLEM,
-        grouped(
-            "a hand-written loop instead of a schedule",
-            option(
-                "--stream TEXT|FILE|-",
-                "the loop: M R T W G V X P S N B, wv(n), wl(n), prio(n), branch, run lengths "
-                "(M12), ( ... )x4; as text, in a file, or - for standard input",
-            ),
-            option(
-                "--mfma",
-                "what M is, by name or by its cycles (default 16x16x32_f16; gfx942: 16x16x16_f16)",
-            ),
-            option("--waves-per-simd N", "waves on each SIMD (default 1)", type=at_least(1)),
-            flag("--stagger", "two wave groups, the second one barrier behind", default=None),
-            option("--iterations N", "how often it runs (default 24)", type=at_least(1)),
-            option(
-                "--lds-conflict N",
-                "bank conflict of every R, T and W: 2 for two-way (default 1, none)",
-                type=float,
-            ),
-        ),
-        JSON,
-    ),
-    examples=(
-        "pipeloom simulate ping_pong",
-        "pipeloom simulate ping_pong --emitted --m 4096 --n 4096 --k 4096",
-        'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger',
-    ),
-)
+@dataclass(frozen=True)
+class SimulateCommand(SimulatedSource, ProblemOptions):
+    """Run one workgroup on a model of one compute unit, built from public measurements
+    (docs/performance-model.md says how far to trust it). A schedule without a tile shape is
+    simulated for a bf16 tile. With --emitted, the instructions of the emitted kernel. With
+    --stream, a hand-written loop: pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch"
+    --waves-per-simd 2 --stagger
 
+    Examples:
+        pipeloom simulate ping_pong
+        pipeloom simulate ping_pong --emitted --m 4096 --n 4096 --k 4096
+        pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger
+    """
 
-def run(arguments: argparse.Namespace) -> int:
-    """Simulate and print."""
-    if arguments.stream is not None:
-        arguments.hints = STREAM_HINTS
-        return _show(arguments, _stream_trace(arguments), None)
-    if arguments.source is None:
-        raise SpecError("nothing to simulate", hint="name a schedule or a spec, or give --stream")
-    for name in STREAM:
-        if getattr(arguments, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} is for --stream, not for a schedule")
-    simulation = prepare(simulate_job(arguments))
-    say((*simulation.opened.notes(), *simulation.opened.remarks()))
-    return _show(arguments, simulation.run(), simulation)
+    stream: str | None = option("--stream TEXT|FILE|-", group=HAND_WRITTEN)
+    """the loop: M R T W G V X P S N B, wv(n), wl(n), prio(n), branch, run lengths (M12), ( ... )x4;
+    as text, in a file, or - for standard input"""
+    mfma: str | None = option("--mfma", group=HAND_WRITTEN)
+    """what M is, by name or by its cycles (default 16x16x32_f16; gfx942: 16x16x16_f16)"""
+    waves_per_simd: int | None = option("--waves-per-simd N", type=at_least(1), group=HAND_WRITTEN)
+    """waves on each SIMD (default 1)"""
+    stagger: bool | None = flag(default=None, group=HAND_WRITTEN)
+    """two wave groups, the second one barrier behind"""
+    iterations: int | None = option("--iterations N", type=at_least(1), group=HAND_WRITTEN)
+    """how often it runs (default 24)"""
+    lds_conflict: float | None = option("--lds-conflict N", group=HAND_WRITTEN)
+    """bank conflict of every R, T and W: 2 for two-way (default 1, none)"""
 
+    @property
+    def hints(self) -> Sequence[tuple[str, str]]:
+        """Of a stream in its own words."""
+        return super().hints if self.stream is None else STREAM_HINTS
 
-def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | None) -> int:
-    estimate = None if simulation is None else simulation.estimate(trace)
-    if arguments.json:
-        extra = {} if estimate is None else {"estimate": asdict(estimate)}
-        print_json({**trace_data(trace), **_what(simulation), **extra})
+    def run(self) -> int:
+        """Simulate and print."""
+        if self.stream is not None:
+            return self._show(self._stream_trace(self.stream), None)
+        if not self.source:
+            raise SpecError(
+                "nothing to simulate", hint="name a schedule or a spec, or give --stream"
+            )
+        for name in STREAM:
+            if getattr(self, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} is for --stream, not for a schedule")
+        simulation = prepare(self.simulate_job())
+        say((*simulation.opened.notes(), *simulation.opened.remarks()))
+        return self._show(simulation.run(), simulation)
+
+    def _show(self, trace: Trace, simulation: Simulation | None) -> int:
+        estimate = None if simulation is None else simulation.estimate(trace)
+        if self.json:
+            extra = {} if estimate is None else {"estimate": asdict(estimate)}
+            print_json({**trace_data(trace), **_what(simulation), **extra})
+            return 0
+        console = TerminalConsole()
+        if simulation is not None:
+            console.print(simulation.header)
+            if simulation.emission is None:
+                status = simulation.verdict().status
+                console.print(
+                    verdict_line(status, verify_command(simulation.opened)), soft_wrap=True
+                )
+                note = simulation.opened.race_note()
+                if note and status is Status.RACE:
+                    console.print(note)
+        program = None if simulation is None else simulation.program
+        console.print(render_trace(trace, program, width=min(console.width, 120)))
+        if estimate is not None:
+            console.print(render_estimate(estimate))
         return 0
-    console = TerminalConsole()
-    if simulation is not None:
-        console.print(simulation.header)
-        if simulation.emission is None:
-            status = simulation.verdict().status
-            console.print(verdict_line(status, verify_command(simulation.opened)), soft_wrap=True)
-            note = simulation.opened.race_note()
-            if note and status is Status.RACE:
-                console.print(note)
-    program = None if simulation is None else simulation.program
-    console.print(render_trace(trace, program, width=min(console.width, 120)))
-    if estimate is not None:
-        console.print(render_estimate(estimate))
-    return 0
+
+    def _stream_trace(self, stream: str) -> Trace:
+        if self.source:
+            raise SpecError("give a schedule or --stream, not both", hint="drop one of the two")
+        if any(getattr(self, name) is not None for name in ("m", "n", "k")):
+            raise SpecError(
+                "a stream has no tile shape, so there is no whole problem to estimate",
+                hint="drop --m, --n and --k, or simulate a schedule",
+            )
+        self._refuse_with_stream()
+        options = {name: getattr(self, name) for name in STREAM}
+        options = {
+            name: STREAM[name] if value is None else value for name, value in options.items()
+        }
+        mfma = options["mfma"]
+        if mfma is not None and mfma.isdecimal() and len(mfma) <= LONGEST_CYCLES:
+            options["mfma"] = int(mfma)
+        source = read_stream(stream)
+        try:
+            return simulate_stream(
+                source.text,
+                arch=chip_named(self.arch) or ANY_CHIP,
+                **options,
+                jitter=self.jitter,
+                seed=self.seed,
+            )
+        except StreamError as error:
+            raise source.located(error) from error
+
+    def _refuse_with_stream(self) -> None:
+        """A stream is the loop itself: nothing about compiling a schedule applies to it."""
+        given = {
+            "--k-tiles": self.k_tiles is not None,
+            "--set": bool(self.settings),
+            "--tile": self.tile is not None,
+            "--dtype": self.dtype is not None,
+            "--sync": self.sync is not None,
+            "--reorder": self.reorder,
+            "--emitted": self.emitted,
+            "--waves": self.waves is not None,
+        }
+        for name, is_given in given.items():
+            if is_given:
+                instead = "; --iterations says how long it runs" if name == "--k-tiles" else ""
+                raise UsageError(f"{name} is for a schedule, not for --stream{instead}")
 
 
 def _what(simulation: Simulation | None) -> dict[str, Any]:
@@ -147,51 +186,6 @@ def _what(simulation: Simulation | None) -> dict[str, Any]:
         "verdict": simulation.verdict().status.name,
         "emitted": None if found is None else {"kernel": found.kernel.name, **found.to_dict()},
     }
-
-
-def _stream_trace(arguments: argparse.Namespace) -> Trace:
-    if arguments.source is not None:
-        raise SpecError("give a schedule or --stream, not both", hint="drop one of the two")
-    if any(getattr(arguments, name) is not None for name in ("m", "n", "k")):
-        raise SpecError(
-            "a stream has no tile shape, so there is no whole problem to estimate",
-            hint="drop --m, --n and --k, or simulate a schedule",
-        )
-    _refuse_with_stream(arguments)
-    options = {name: getattr(arguments, name) for name in STREAM}
-    options = {name: STREAM[name] if value is None else value for name, value in options.items()}
-    mfma = options["mfma"]
-    if mfma is not None and mfma.isdecimal() and len(mfma) <= LONGEST_CYCLES:
-        options["mfma"] = int(mfma)
-    source = read_stream(arguments.stream)
-    try:
-        return simulate_stream(
-            source.text,
-            arch=chip_named(arguments.arch) or ANY_CHIP,
-            **options,
-            jitter=arguments.jitter,
-            seed=arguments.seed,
-        )
-    except StreamError as error:
-        raise source.located(error) from error
-
-
-def _refuse_with_stream(arguments: argparse.Namespace) -> None:
-    """A stream is the loop itself: nothing about compiling a schedule applies to it."""
-    given = {
-        "--k-tiles": arguments.k_tiles is not None,
-        "--set": bool(arguments.settings),
-        "--tile": arguments.tile is not None,
-        "--dtype": arguments.dtype is not None,
-        "--sync": arguments.sync is not None,
-        "--reorder": arguments.reorder,
-        "--emitted": arguments.emitted,
-        "--waves": arguments.waves is not None,
-    }
-    for name, is_given in given.items():
-        if is_given:
-            instead = "; --iterations says how long it runs" if name == "--k-tiles" else ""
-            raise UsageError(f"{name} is for a schedule, not for --stream{instead}")
 
 
 def trace_data(trace: Trace) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
-from pipeloom.cli.common import measured_overlay, simulate_job
-from pipeloom.cli.options import JSON, CommandUsage, option
+from pipeloom.cli.options import option
 from pipeloom.cli.printing import check_ending, print_json, wrote
-from pipeloom.cli.source_options import EMITTED, LAUNCH, MACHINE, MEASURED, source, sync, tile
+from pipeloom.cli.source_options import MeasuredSource
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.measuring import emitted_trace_files
 from pipeloom.drive.simulating import prepare
@@ -23,108 +22,91 @@ SHOWN = 8
 """Iterations of a kernel file's main loop in a trace."""
 
 
-USAGE = CommandUsage(
-    "Write what pipeloom simulate computes as a trace: one track per wave and "
-    "unit, arrows from every load to the wait that guarantees it; with --emitted of the "
-    "emitted kernel, with --launch of the main loop of a kernel file. Open the file at "
-    "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle. With "
-    "--measured, print a thread trace of rocprofv3 beside the simulation of the instructions that "
-    "its waves executed, and write both as two lanes per wave.",
-    (
-        source(compiled=True, required=False),
-        tile(default="bf16"),
-        sync(),
-        EMITTED,
-        MACHINE,
-        option("-o --output FILE.json", "the trace; with --measured it may be left out"),
-        option(
-            "--format",
-            "perfetto: one JSON file; rocprof: a folder as rocprofv3 --att writes it, for its "
-            "viewers, of an emitted kernel (default perfetto)",
-            choices=("perfetto", "rocprof"),
-            default="perfetto",
-        ),
-        MEASURED,
-        LAUNCH,
-        JSON,
-    ),
-    examples=(
-        "pipeloom trace ping_pong -o trace.json",
-        "pipeloom trace ping_pong --emitted --format rocprof -o folder",
-        "pipeloom trace --measured folder -o both.json",
-    ),
-)
+@dataclass(frozen=True)
+class TraceCommand(MeasuredSource):
+    """Write what pipeloom simulate computes as a trace: one track per wave and unit, arrows from
+    every load to the wait that guarantees it; with --emitted of the emitted kernel, with
+    --launch of the main loop of a kernel file. Open the file at https://ui.perfetto.dev or in
+    chrome://tracing; one microsecond there is one cycle. With --measured, print a thread trace
+    of rocprofv3 beside the simulation of the instructions that its waves executed, and write
+    both as two lanes per wave.
 
+    Examples:
+        pipeloom trace ping_pong -o trace.json
+        pipeloom trace ping_pong --emitted --format rocprof -o folder
+        pipeloom trace --measured folder -o both.json
+    """
 
-def run(arguments: argparse.Namespace) -> int:
-    """Simulate, write the file, say what is in it."""
-    if arguments.measured:
-        return _lay_over(arguments)
-    if arguments.output is None:
-        raise UsageError("the following arguments are required: -o/--output")
-    if arguments.source is None:
-        raise UsageError("name what to simulate, or give --measured FOLDER")
-    if arguments.format == "rocprof":
-        return _write_folder(arguments)
-    check_ending(arguments.output, ".json", "a trace in JSON")
-    emitted = False
-    if arguments.launch:
-        timing = time_start(*launched(arguments.source, arguments.launch[-1], arguments.kernel))
-        trace, header = timing.shown(SHOWN), str(timing.main)
-    else:
-        simulation = prepare(simulate_job(arguments))
-        trace, header = simulation.run(), simulation.header
-        emitted = simulation.emission is not None
-    text = chrome_trace(trace, title=str(arguments.source))
-    write_file(arguments.output, text)
-    where = "open it at https://ui.perfetto.dev"
-    return _said(arguments, trace, len(text.encode("utf-8")), f"{header}, ", where, emitted)
+    output: str | None = option("-o --output FILE.json")
+    """the trace; with --measured it may be left out"""
+    format: str = option("--format", "perfetto", choices=("perfetto", "rocprof"))
+    """perfetto: one JSON file; rocprof: a folder as rocprofv3 --att writes it, for its viewers,
+    of an emitted kernel (default perfetto)"""
 
+    def run(self) -> int:
+        """Simulate, write the file, say what is in it."""
+        if self.measured:
+            return self._lay_over()
+        if self.output is None:
+            raise UsageError("the following self are required: -o/--output")
+        if not self.source:
+            raise UsageError("name what to simulate, or give --measured FOLDER")
+        if self.format == "rocprof":
+            return self._write_folder(self.output)
+        check_ending(self.output, ".json", "a trace in JSON")
+        emitted = False
+        if self.launch:
+            timing = time_start(*launched(self.source, self.launch[-1], self.kernel))
+            trace, header = timing.shown(SHOWN), str(timing.main)
+        else:
+            simulation = prepare(self.simulate_job())
+            trace, header = simulation.run(), simulation.header
+            emitted = simulation.emission is not None
+        text = chrome_trace(trace, title=str(self.source))
+        write_file(self.output, text)
+        where = "open it at https://ui.perfetto.dev"
+        return self._said(trace, len(text.encode("utf-8")), f"{header}, ", where, emitted)
 
-def _write_folder(arguments: argparse.Namespace) -> int:
-    simulation = prepare(simulate_job(arguments))
-    if simulation.emission is None:
-        raise UsageError("--format rocprof is of an emitted kernel: add --emitted")
-    trace = simulation.run()
-    files = emitted_trace_files(simulation.emission.kernel, trace)
-    write_files({Path(arguments.output) / name: content for name, content in files.items()})
-    size = sum(len(content) for content in files.values())
-    where = "pipeloom trace --measured reads it, and viewers of rocprofv3's traces"
-    return _said(arguments, trace, size, f"{simulation.header}, ", where, True)
+    def _write_folder(self, folder: str) -> int:
+        simulation = prepare(self.simulate_job())
+        if simulation.emission is None:
+            raise UsageError("--format rocprof is of an emitted kernel: add --emitted")
+        trace = simulation.run()
+        files = emitted_trace_files(simulation.emission.kernel, trace)
+        write_files({Path(folder) / name: content for name, content in files.items()})
+        size = sum(len(content) for content in files.values())
+        where = "pipeloom trace --measured reads it, and viewers of rocprofv3's traces"
+        return self._said(trace, size, f"{simulation.header}, ", where, True)
 
-
-def _said(
-    arguments: argparse.Namespace, trace: Trace, size: int, header: str, where: str, emitted: bool
-) -> int:
-    figures = {
-        "output": arguments.output,
-        "bytes": size,
-        "waves": len(trace.programs),
-        "instructions": len(trace.events),
-        "total_cycles": trace.total_cycles,
-        "emitted": emitted,
-    }
-    if arguments.json:
-        print_json(figures)
+    def _said(self, trace: Trace, size: int, header: str, where: str, emitted: bool) -> int:
+        figures = {
+            "output": self.output,
+            "bytes": size,
+            "waves": len(trace.programs),
+            "instructions": len(trace.events),
+            "total_cycles": trace.total_cycles,
+            "emitted": emitted,
+        }
+        if self.json:
+            print_json(figures)
+            return 0
+        print(
+            f"wrote {self.output}: {header}"
+            f"{len(trace.programs)} waves, {len(trace.events)} instructions, "
+            f"{trace.total_cycles} cycles; {where}"
+        )
         return 0
-    print(
-        f"wrote {arguments.output}: {header}"
-        f"{len(trace.programs)} waves, {len(trace.events)} instructions, "
-        f"{trace.total_cycles} cycles; {where}"
-    )
-    return 0
 
-
-def _lay_over(arguments: argparse.Namespace) -> int:
-    overlay = measured_overlay(arguments)
-    if arguments.output is not None:
-        check_ending(arguments.output, ".json", "a trace in JSON")
-        simulated, measured = overlay.aligned()
-        write_file(arguments.output, chrome_trace(simulated, overlay.kernel, measured))
-    if arguments.json:
-        print_json(overlay.to_dict())
+    def _lay_over(self) -> int:
+        overlay = self.measured_overlay()
+        if self.output is not None:
+            check_ending(self.output, ".json", "a trace in JSON")
+            simulated, measured = overlay.aligned()
+            write_file(self.output, chrome_trace(simulated, overlay.kernel, measured))
+        if self.json:
+            print_json(overlay.to_dict())
+            return 0
+        console = TerminalConsole()
+        console.print(render_overlay(overlay, width=min(console.width, 120)))
+        wrote(self, self.output)
         return 0
-    console = TerminalConsole()
-    console.print(render_overlay(overlay, width=min(console.width, 120)))
-    wrote(arguments, arguments.output)
-    return 0

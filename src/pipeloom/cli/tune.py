@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pipeloom.tuning
 from pipeloom.cli.bars import bar
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.options import JSON, CommandUsage, Option, Options, flag, option
+from pipeloom.cli.options import Command, argument, flag, option
 from pipeloom.cli.printing import json_text, print_json, wrote
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
@@ -42,164 +43,139 @@ def _numbers(text: str) -> tuple[int, ...]:
     return found
 
 
-SHAPES = option(
-    "shapes",
-    "MxNxK; a file with one M N K a line; or a model: " + ", ".join(MODELS),
-    metavar="SHAPES",
-    nargs="+",
-)
+@dataclass(frozen=True)
+class TuningOptions(Command):
+    """What all commands that tune share."""
+
+    target: str = option("--target --chip --target-file CHIP|FILE.toml", "MI355X")
+    """one of {CHIPS}, or a chip file that pipeloom calibrate wrote (default MI355X)"""
+    dtype: str = option("--dtype", "bf16")
+    """of A and B: {TYPES} (default bf16)"""
+    layout: str = option("--layout XY", "NT")
+    """how A and B are stored: A as M x K (N) or K x M (T), B as K x N (N) or N x K (T); default
+    NT"""
+    batches: int = option("--batches N", 1, type=at_least(1))
+    """products of each shape at once"""
+    alpha: bool = flag()
+    """the product times a number"""
+    beta: bool = flag()
+    """the product plus a number times what C was"""
+    scales: bool = flag()
+    """the product with a factor for every row and every column"""
+    bias: bool = flag()
+    """the product plus a number for every column"""
+    activation: str = option("--activation", "none", choices=tuple(ACTIVATIONS))
+    """what is done with each element of C last"""
+    jobs: int | None = option("--jobs N", type=at_least(1))
+    """processes (default: one per core)"""
+    on: str = option("--on", "local", choices=("local", "ray"))
+    """who times blocks: processes of this machine, or a Ray cluster (pipeloom[ray])"""
+    address: str | None = option("--address")
+    """of the Ray cluster, for example auto; a local one is started without it"""
+    seconds: float | None = option("--seconds S", type=positive)
+    """stop after so long, with the best so far (every shape gets a first kernel)"""
+    close: float = option("--close X", CLOSE)
+    """stop when no tile that was not timed can be more than X times as fast (default {CLOSE}; 1 is
+    exact)"""
+
+    CHIPS: ClassVar = ", ".join(f"{gpu.chip} ({gpu.arch})" for gpu in GPUS)
+    TYPES: ClassVar = ", ".join(DTYPES)
+
+    def exit_code(self, found: list[Tuned]) -> int:
+        """0 if the search is complete, or has run for as long as it was given."""
+        if all(one.complete for one in found):
+            return 0
+        print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
+        return INTERRUPTED_CODE if self.seconds is None else 0
+
+    def tuning_options(self) -> dict[str, Any]:
+        """What the arguments ask of ``pipeloom.tune``; refused where options do not go together."""
+        if self.address is not None and self.on != "ray":
+            raise UsageError("--address needs --on ray")
+        given = {name: getattr(self, name, None) for name in OPTIONS}
+        return {**given, "target": chip_named(self.target)}
+
+    @contextmanager
+    def shown(self, count: int) -> Iterator[Callable[[Step], None]]:
+        """Shapes done, blocks timed, the best so far: a bar, else lines now and then."""
+        with bar(self, "ranking", count) as tell:
+            doing("ranking blocks by what they need at least")
+
+            def tell_step(step: Step) -> None:
+                best = "" if step.best is None else f": {summary(step.best)}"
+                text = f"{step.done}/{step.problems} shapes, {step.timed} blocks timed{best}"
+                tell(text, step.done, step.problems)
+
+            yield tell_step
 
 
-def tuning(*, shapes: bool = True) -> Options:
-    """What all commands that tune share; without ``shapes``, those of one shape."""
-    chips = ", ".join(f"{gpu.chip} ({gpu.arch})" for gpu in GPUS)
-    tokens = option(
-        "--tokens N,N",
-        "rows of A for a model's shapes (default " + ",".join(map(str, TOKENS)) + ")",
-        type=_numbers,
-    )
-    return (
-        option(
-            "--target --chip --target-file CHIP|FILE.toml",
-            f"one of {chips}, or a chip file that pipeloom calibrate wrote (default MI355X)",
-            default="MI355X",
-        ),
-        option("--dtype", f"of A and B: {', '.join(DTYPES)} (default bf16)", default="bf16"),
-        option(
-            "--layout XY",
-            "how A and B are stored: A as M x K (N) or K x M (T), B as K x N (N) or N x K (T); "
-            "default NT",
-            default="NT",
-        ),
-        option("--batches N", "products of each shape at once", type=at_least(1), default=1),
-        flag("--alpha", "the product times a number"),
-        flag("--beta", "the product plus a number times what C was"),
-        flag("--scales", "the product with a factor for every row and every column"),
-        flag("--bias", "the product plus a number for every column"),
-        option(
-            "--activation",
-            "what is done with each element of C last",
-            choices=tuple(ACTIVATIONS),
-            default="none",
-        ),
-        tokens if shapes else Option((), {"tokens": None}),
-        option("--jobs N", "processes (default: one per core)", type=at_least(1)),
-        option(
-            "--on",
-            "who times blocks: processes of this machine, or a Ray cluster (pipeloom[ray])",
-            choices=("local", "ray"),
-            default="local",
-        ),
-        option(
-            "--address",
-            "of the Ray cluster, for example auto; a local one is started without it",
-        ),
-        option(
-            "--seconds S",
-            "stop after so long, with the best so far (every shape gets a first kernel)",
-            type=positive,
-        ),
-        option(
-            "--close X",
-            "stop when no tile that was not timed can be more than X times as fast "
-            f"(default {CLOSE}; 1 is exact)",
-            type=float,
-            default=CLOSE,
-        ),
-    )
+@dataclass(frozen=True)
+class ShapesOptions(TuningOptions):
+    """And of those that tune many shapes."""
+
+    shapes: tuple[str, ...] = argument("SHAPES", (), nargs="+")
+    """MxNxK; a file with one M N K a line; or a model: {MODELS_KNOWN}"""
+    tokens: tuple[int, ...] | None = option("--tokens N,N", type=_numbers)
+    """rows of A for a model's shapes (default {TOKENS_USUAL})"""
+
+    MODELS_KNOWN: ClassVar = ", ".join(MODELS)
+    TOKENS_USUAL: ClassVar = ",".join(map(str, TOKENS))
+
+    def tuning_options(self) -> dict[str, Any]:
+        """The same, and rows of A only where they are a model's."""
+        models = ", ".join(MODELS)
+        if self.tokens is not None and not any(word.lower() in MODELS for word in self.shapes):
+            shapes = " ".join(self.shapes)
+            raise UsageError(f"--tokens is for a model's shapes ({models}); {shapes} is none")
+        return super().tuning_options()
 
 
-USAGE = CommandUsage(
-    "Find the best kernel of each matrix product without a GPU: rank every block by what the "
-    "units of the machine need at least, derive and simulate the few that could be best, and "
-    "stop when nothing left could be better. What was found is kept ($PIPELOOM_STORE, "
-    "~/.cache/pipeloom): a second run costs nothing, and one that was stopped or killed goes "
-    "on. Throughput is the model's (docs/tuning.md), not measured.",
-    (
-        SHAPES,
-        tuning(),
-        option("-o --output FILE", "write what --json prints to a file", type=Path),
-        option(
-            "--page FOLDER",
-            "write index.html: throughput, where the time goes, the search; and each kernel's "
-            "report beside it",
-            type=Path,
-        ),
-        option(
-            "--published FILE.jsonl",
-            "figures to show beside, a line each: m, n, k, dtype, chip, tflops (needs --page)",
-            type=Path,
-        ),
-        JSON,
-    ),
-    examples=(
-        "pipeloom tune 4096x4096x8192",
-        "pipeloom tune shapes.txt --target MI300X --dtype fp8",
-        "pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2 --page pages",
-    ),
-)
+@dataclass(frozen=True)
+class TuneCommand(ShapesOptions):
+    """Find the best kernel of each matrix product without a GPU: rank every block by what the
+    units of the machine need at least, derive and simulate the few that could be best, and stop
+    when nothing left could be better. What was found is kept ($PIPELOOM_STORE,
+    ~/.cache/pipeloom): a second run costs nothing, and one that was stopped or killed goes on.
+    Throughput is the model's (docs/tuning.md), not measured.
 
+    Examples:
+        pipeloom tune 4096x4096x8192
+        pipeloom tune shapes.txt --target MI300X --dtype fp8
+        pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2 --page pages
+    """
 
-def run(arguments: argparse.Namespace) -> int:
-    """Tune, and print a line for each shape."""
-    if arguments.published is not None and arguments.page is None:
-        raise UsageError("--published needs --page")
-    if arguments.page is not None:
-        check_new_folder(arguments.page)
-    figures = (
-        {}
-        if arguments.published is None
-        else pipeloom.tuning.pages.read_figures(arguments.published)
-    )
-    options = tuning_options(arguments, arguments.shapes)
-    with shown(arguments, len(arguments.shapes)) as tell:
-        found = calls.tune(arguments.shapes, **options, progress=tell)
-    if arguments.page is not None:
-        pipeloom.tuning.pages.write_pages(found, arguments.page, figures)
-    data = {"tuned": [one.to_dict() for one in found]}
-    if arguments.output is not None:
-        write_file(arguments.output, json_text(data))
-    if arguments.json:
-        print_json(data)
-    else:
-        print(table(found))
-    pages = None if arguments.page is None else arguments.page / "index.html"
-    wrote(arguments, arguments.output, pages)
-    return exit_code(arguments, found)
+    output: Path | None = option("-o --output FILE")
+    """write what --json prints to a file"""
+    page: Path | None = option("--page FOLDER")
+    """write index.html: throughput, where the time goes, the search; and each kernel's report
+    beside it"""
+    published: Path | None = option("--published FILE.jsonl")
+    """figures to show beside, a line each: m, n, k, dtype, chip, tflops (needs --page)"""
 
-
-def exit_code(arguments: argparse.Namespace, found: list[Tuned]) -> int:
-    """0 if the search is complete, or has run for as long as it was given."""
-    if all(one.complete for one in found):
-        return 0
-    print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
-    return INTERRUPTED_CODE if arguments.seconds is None else 0
-
-
-def tuning_options(arguments: argparse.Namespace, shapes: Sequence[str] = ()) -> dict[str, Any]:
-    """What the arguments ask of ``pipeloom.tune``; refused where options do not go together."""
-    if arguments.address is not None and arguments.on != "ray":
-        raise UsageError("--address needs --on ray")
-    if arguments.tokens is not None and not any(word.lower() in MODELS for word in shapes):
-        raise UsageError(
-            f"--tokens is for a model's shapes ({', '.join(MODELS)}); {' '.join(shapes)} is none"
+    def run(self) -> int:
+        """Tune, and print a line for each shape."""
+        if self.published is not None and self.page is None:
+            raise UsageError("--published needs --page")
+        if self.page is not None:
+            check_new_folder(self.page)
+        figures = (
+            {} if self.published is None else pipeloom.tuning.pages.read_figures(self.published)
         )
-    given = {name: getattr(arguments, name) for name in OPTIONS}
-    return {**given, "target": chip_named(arguments.target)}
-
-
-@contextmanager
-def shown(arguments: argparse.Namespace, count: int) -> Iterator[Callable[[Step], None]]:
-    """Shapes done, blocks timed, the best so far: a bar on a terminal, else lines now and then."""
-    with bar(arguments, "ranking", count) as tell:
-        doing("ranking blocks by what they need at least")
-
-        def tell_step(step: Step) -> None:
-            best = "" if step.best is None else f": {summary(step.best)}"
-            text = f"{step.done}/{step.problems} shapes, {step.timed} blocks timed{best}"
-            tell(text, step.done, step.problems)
-
-        yield tell_step
+        options = self.tuning_options()
+        with self.shown(len(self.shapes)) as tell:
+            found = calls.tune(self.shapes, **options, progress=tell)
+        if self.page is not None:
+            pipeloom.tuning.pages.write_pages(found, self.page, figures)
+        data = {"tuned": [one.to_dict() for one in found]}
+        if self.output is not None:
+            write_file(self.output, json_text(data))
+        if self.json:
+            print_json(data)
+        else:
+            print(table(found))
+        pages = None if self.page is None else self.page / "index.html"
+        wrote(self, self.output, pages)
+        return self.exit_code(found)
 
 
 def summary(one: Tuned) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import io
 import re
 import shlex
@@ -40,8 +39,7 @@ def test_every_help_has_examples_that_parse(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_help_says_what_its_exit_codes_mean(name: str) -> None:
     told = _help(name).partition("\nexit codes:\n")[2]
-    module = next(command.module for command in COMMANDS if command.name == name)
-    own = importlib.import_module(f"pipeloom.cli.{module}").USAGE.codes
+    own = next(command for command in COMMANDS if command.name == name).kind().codes()
     assert {int(code) for code in re.findall(r"^ +(\d+)  ", told, re.M)} == {*CODES, *own}
 
 
@@ -58,15 +56,25 @@ def test_every_command_gives_data_and_can_be_quiet() -> None:
         assert not set(DASHED) - options, name
 
 
+def test_what_help_says_of_options_stands_under_their_fields() -> None:
+    for name, parser in _inner(build_parser(EVERY)).items():
+        silent = {action.dest for action in parser._actions if not action.help}
+        assert silent <= {"m", "n", "k", "folder"}, name
+        said = [parser.description or "", *(action.help or "" for action in parser._actions)]
+        assert not [text for text in said if re.search(r"\{\w+\}", text)], name
+
+
 def test_what_is_said_of_exit_codes_is_what_verdicts_have() -> None:
-    from pipeloom.cli import check, run, verify
+    from pipeloom.cli.check import CheckCommand
+    from pipeloom.cli.run import RunCommand
+    from pipeloom.cli.verify import VerifyCommand
     from pipeloom.judge.check.verdict import CheckStatus
     from pipeloom.judge.verify import Status
 
-    assert set(verify.USAGE.codes) == {status.exit_code for status in Status} - {0}
+    assert set(VerifyCommand.codes()) == {status.exit_code for status in Status} - {0}
     verdicts = {status.exit_code for status in CheckStatus} - {0}
-    assert set(check.USAGE.codes) == verdicts | {WRONG_RESULT}
-    assert set(run.USAGE.codes) == {WRONG_RESULT}
+    assert set(CheckCommand.codes()) == verdicts | {WRONG_RESULT}
+    assert set(RunCommand.codes()) == {WRONG_RESULT}
 
 
 @pytest.mark.parametrize(

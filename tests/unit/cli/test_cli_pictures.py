@@ -210,7 +210,7 @@ def test_a_missing_folder_is_said_before_the_work(
         raise AssertionError("the work began")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipeloom.cli.emit.run", work)
+    monkeypatch.setattr("pipeloom.cli.emit.EmitCommand.run", work)
     assert main(["emit", "ping_pong", "-o", "nowhere/k.s"]) == 1
     assert "nowhere/k.s" in capsys.readouterr().err
 
