@@ -301,7 +301,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "notebook",
         "judge.check",
         "judge.emulate",
-        "judge.wait_states",
+        "machine",
         "machine_code",
         "write",
         "drive.code_objects",

@@ -9,16 +9,6 @@ which the two agree, and says which constants the data contradict and which they
 ``probes`` are the loops that determine most of them.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from pipeloom.calibrate.measurements import MeasuredStream, Measurement, read_measurements
-from pipeloom.calibrate.refitting import Calibration, Constant, calibrate
-
-__all__ = [
-    "Calibration",
-    "Constant",
-    "MeasuredStream",
-    "Measurement",
-    "calibrate",
-    "read_measurements",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,7 +14,7 @@ from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus
 from pipeloom.judge.emulate import EmulateError, check_hazards
 from pipeloom.judge.emulate.disassembly import instruction_text
-from pipeloom.judge.wait_states import Basis
+from pipeloom.machine.wait_rules import Basis
 from pipeloom.machine_code.rewrite import Edit, rewrite_code, rewrite_text
 from pipeloom.notebook import fragment
 

@@ -13,13 +13,14 @@ from pipeloom.drive.sources import Named, Source
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Status, Verdict
+from pipeloom.machine.occupancy import Resources
 from pipeloom.machine_code.written_lines import written_lines
 from pipeloom.program import Program, Work
 from pipeloom.reference.lift import check_sized
 from pipeloom.show.cards import resource_cards
 from pipeloom.show.page import fill_page
 from pipeloom.show.page_data import page_data
-from pipeloom.write import EmittedKernel, Resources, occupied
+from pipeloom.write import EmittedKernel, occupied
 
 TIMELINE_ITERATIONS = 4
 

@@ -10,17 +10,6 @@ and ``overlay`` sets the measured run beside the simulation of the same instruct
 ``viewer_files`` writes a run in rocprofv3's own format, for viewers that read it.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from pipeloom.thread_trace.capture import Capture, read_capture
-from pipeloom.thread_trace.overlay import InstructionCycles, Overlay, lay_over
-from pipeloom.thread_trace.viewer_files import viewer_files
-
-__all__ = [
-    "Capture",
-    "InstructionCycles",
-    "Overlay",
-    "lay_over",
-    "read_capture",
-    "viewer_files",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,7 +8,8 @@ import pytest
 
 from pipeloom.drive.trial import Launchable
 from pipeloom.machine.chips import target_for
-from pipeloom.write import RegisterLimitError, Resources
+from pipeloom.machine.occupancy import Resources
+from pipeloom.write import RegisterLimitError
 from pipeloom.write.allocate import LiveValue, allocate
 from pipeloom.write.isa import Bank
 

@@ -27,7 +27,7 @@ from pipeloom.judge.check.workgroups import meetings
 from pipeloom.judge.emulate import CodeKernel, Defect, DefectKind, Effect, check_hazards
 from pipeloom.judge.emulate.ds import UNWRITTEN_LDS
 from pipeloom.judge.happens_before.same_defect import same_defect
-from pipeloom.judge.wait_states import Basis
+from pipeloom.machine.wait_rules import Basis
 
 _FROM_EMULATOR = {
     DefectKind.POISON_READ: CheckKind.UNINITIALISED,

@@ -17,11 +17,12 @@ from functools import lru_cache
 from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.loader import CodeKernel, CodeObject
 from pipeloom.judge.emulate.observed import Defect, DefectKind
-from pipeloom.judge.wait_states import Basis, Issued, judge
+from pipeloom.judge.wait_states import Issued, judge
 from pipeloom.judge.wait_states.effects import AGPR, VCC, VGPR, Registers
 from pipeloom.machine.matrix_ops import f8f6f4_bits
 from pipeloom.machine.source_lines import LineMap
 from pipeloom.machine.target import Target
+from pipeloom.machine.wait_rules import Basis
 
 _CARRY_OUT = ("v_add_co_", "v_sub_co_", "v_subrev_co_", "v_addc_co_", "v_subb_co_", "v_subbrev_co_")
 _CARRY_IN = ("v_addc_co_", "v_subb_co_", "v_subbrev_co_", "v_cndmask_b32")

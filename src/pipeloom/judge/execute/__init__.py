@@ -11,36 +11,6 @@ may be, ``actions`` what each step does with numbers, ``unrolled`` unrolls a pro
 ``workgroup_memory``, ``watch`` says who read the wrong thing, and ``steering`` steers it.
 """
 
-from pipeloom.judge.execute.access_times import TIMINGS, Latencies
-from pipeloom.judge.execute.executor import ORDERS, Executor, adversarial_orders, execute, wave_last
-from pipeloom.judge.execute.outcome import (
-    Fault,
-    Meeting,
-    Outcome,
-    Standing,
-    StepAt,
-    Suspect,
-    TraceEvent,
-    Wrong,
-)
-from pipeloom.judge.execute.steering import provoke, replay
+import lazy_loader
 
-__all__ = [
-    "ORDERS",
-    "TIMINGS",
-    "Executor",
-    "Fault",
-    "Latencies",
-    "Meeting",
-    "Outcome",
-    "Standing",
-    "StepAt",
-    "Suspect",
-    "TraceEvent",
-    "Wrong",
-    "adversarial_orders",
-    "execute",
-    "provoke",
-    "replay",
-    "wave_last",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

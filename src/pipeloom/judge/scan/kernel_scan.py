@@ -21,7 +21,8 @@ from pipeloom.judge.scan.register_hazards import RegisterMeeting, RegisterScan, 
 from pipeloom.judge.scan.scan_findings import KernelScan, ScanFinding, ScanKind, ScanPlace
 from pipeloom.judge.scan.scanned_code import LdsTouch, ScanStep, read_steps
 from pipeloom.judge.scan.wave_branches import WaveBranches, wave_branches
-from pipeloom.judge.wait_states import Basis, Issued, Shortfall, judge, register_name
+from pipeloom.judge.wait_states import Issued, Shortfall, judge, register_name
+from pipeloom.machine.wait_rules import Basis
 
 MOST_THREADS = 1024
 """Of a workgroup."""

@@ -5,33 +5,6 @@
 tile to the whole chip.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from pipeloom.judge.simulate.bank_conflicts import bank_conflict
-from pipeloom.judge.simulate.engine import simulate_programs
-from pipeloom.judge.simulate.estimate import Estimate, estimate_gemm
-from pipeloom.judge.simulate.instruction import Kind, Track, WaveOp, WaveProgram
-from pipeloom.judge.simulate.issued import simulate
-from pipeloom.judge.simulate.run_stream import simulate_stream
-from pipeloom.judge.simulate.stream import StreamError, parse_stream
-from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase, StallRow, Trace
-
-__all__ = [
-    "Cause",
-    "Estimate",
-    "Event",
-    "Kind",
-    "LoopPhase",
-    "StallRow",
-    "StreamError",
-    "Trace",
-    "Track",
-    "WaveOp",
-    "WaveProgram",
-    "bank_conflict",
-    "estimate_gemm",
-    "parse_stream",
-    "simulate",
-    "simulate_programs",
-    "simulate_stream",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,30 +1,5 @@
 """Verdicts on programs: proved for every trip count, or a counterexample."""
 
-from pipeloom.judge.verify.findings import (
-    Counterexample,
-    CounterexampleStep,
-    Coverage,
-    DeadWork,
-    Finding,
-    FindingKind,
-    Replay,
-    Status,
-    StepPlace,
-    Verdict,
-)
-from pipeloom.judge.verify.prove import proves, verify
+import lazy_loader
 
-__all__ = [
-    "Counterexample",
-    "CounterexampleStep",
-    "Coverage",
-    "DeadWork",
-    "Finding",
-    "FindingKind",
-    "Replay",
-    "Status",
-    "StepPlace",
-    "Verdict",
-    "proves",
-    "verify",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

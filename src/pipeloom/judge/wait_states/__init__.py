@@ -8,17 +8,6 @@ knows the pass that inserts ``s_nop`` (``pipeloom.write.hazards``): it reads the
 own instructions. LLVM's pass is asked about both in the tests.
 """
 
-from pipeloom.judge.wait_states.assembly import read_assembly
-from pipeloom.judge.wait_states.early_issue import Shortfall, judge
-from pipeloom.judge.wait_states.effects import Issued, register_name, registers_of
-from pipeloom.machine.wait_rules import Basis
+import lazy_loader
 
-__all__ = [
-    "Basis",
-    "Issued",
-    "Shortfall",
-    "judge",
-    "read_assembly",
-    "register_name",
-    "registers_of",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
