@@ -275,7 +275,7 @@ def test_the_command(
 ) -> None:
     asked = []
 
-    def recorded(command: list[str], folder: str, **options: object) -> RecordedLaunches:
+    def recorded(command: tuple[str, ...], folder: str, **options: object) -> RecordedLaunches:
         asked.append((command, folder, options))
         return RecordedLaunches((f"{folder}/k.hsaco",), ("other: why",), -9)
 
@@ -285,7 +285,7 @@ def test_the_command(
     assert "out/k.launch.json" in told.out
     assert "other: why" in told.err
     (command, folder, options) = asked[0]
-    assert (command, folder, options["each"]) == (["app", "--flag"], "out", 2)
+    assert (command, folder, options["each"]) == (("app", "--flag"), "out", 2)
     assert main(["record", "--json", "app"]) == 137
     assert json.loads(capsys.readouterr().out)["faults"] == ["other: why"]
     with pytest.raises(SystemExit):
