@@ -18,9 +18,11 @@ from pipeloom.judge.emulate.global_memory import Extent, Spread
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
 from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import scalar_source, unsupported
-from pipeloom.judge.emulate.register_numbers import LANES, VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import LANES, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
-from pipeloom.judge.emulate.wave import Wave
+from pipeloom.judge.emulate.screening import check_in_flight, check_poison, check_sources
+from pipeloom.judge.emulate.step import MicroOp
+from pipeloom.judge.emulate.wave import Wave, lanes_to_mask
 
 _NO_LANES: Indices = np.empty(0, np.intp)
 _ZERO = np.zeros((1, LANES), np.uint32)
@@ -226,3 +228,22 @@ def buffer_address(instruction: Decoded, transfer: Transfer) -> tuple[Locate, in
     if offen or idxen:
         reads |= register_bits(VGPR + row, int(offen) + int(idxen))
     return locate, reads
+
+
+def screen_stored(locate: Locate, reads: int, data: int) -> Callable[[Wave, MicroOp], None]:
+    """What is looked at before ``data`` is stored, at addresses that ``reads`` decide.
+
+    Lanes outside the descriptor store nothing: compilers mask stores that way.
+    """
+
+    def screen(wave: Wave, step: MicroOp) -> None:
+        check_sources(wave, step, each_register(reads & wave.dirty))
+        kept = None
+        for register in each_register(data & wave.dirty):
+            check_in_flight(wave, step, register, wave.exec_mask)
+            if wave.poison.get(register, 0) & wave.exec_mask:
+                if kept is None:
+                    kept = lanes_to_mask(locate(wave).lanes)
+                check_poison(wave, step, register, kept)
+
+    return screen

@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from pipeloom.judge.emulate import (
+    atomics,
+    code_modes,
     control,
     ds,
-    ds_atomics,
     ds_permute,
-    gpr_index,
     mfma,
     salu,
     smem,
-    vector_skip,
     vmem,
     vopc,
 )
@@ -46,16 +45,16 @@ def build_program(code: bytes, arch: str) -> tuple[MicroOp, ...]:
     places = {instruction.pc: at for at, instruction in enumerate(instructions)}
     steps: list[MicroOp] = []
     refused: dict[str, UnsupportedInstructionError] = {}
-    by_index = gpr_index.indexed_pcs(instructions)
-    skips = vector_skip.skip_places(instructions)
+    by_index = code_modes.indexed_pcs(instructions)
+    skips = code_modes.skip_places(instructions)
 
     def make(instruction: Decoded) -> MicroOp:
-        return vector_skip.build(instruction, skips) or build_step(instruction, arch, places)
+        return code_modes.build_skip(instruction, skips) or build_step(instruction, arch, places)
 
     for instruction in instructions:
         try:
             if instruction.pc in by_index:
-                steps.append(gpr_index.indexed(instruction, make))
+                steps.append(code_modes.indexed(instruction, make))
             else:
                 steps.append(make(instruction))
         except UnsupportedInstructionError as error:
@@ -90,13 +89,13 @@ def _past_the_end(pc: int) -> MicroOp:
 def build_step(instruction: Decoded, arch: str, places: dict[int, int]) -> MicroOp:
     """One instruction; ``places`` maps a pc to its place in the program, for branches."""
     step = (
-        gpr_index.build(instruction)
+        code_modes.build(instruction)
         or control.build(instruction, places)
         or smem.build(instruction)
         or salu.build(instruction)
         or mfma.build(instruction, arch)
         or ds_permute.build(instruction)
-        or ds_atomics.build(instruction)
+        or atomics.build(instruction)
         or ds.build(instruction)
         or vmem.build(instruction, arch)
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeloom.judge.emulate.addressing import reach
-from pipeloom.judge.emulate.atomic_ops import atomic_operation
+from pipeloom.judge.emulate.atomics import atomic_operation
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import Extent, Spread, load_words, store_words
 from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess

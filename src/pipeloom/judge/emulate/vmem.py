@@ -28,6 +28,7 @@ from pipeloom.judge.emulate.addressing import (
     global_address,
     merged_half,
     reach,
+    screen_stored,
 )
 from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Decoded
@@ -54,12 +55,11 @@ from pipeloom.judge.emulate.register_numbers import (
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.screening import (
     check_in_flight,
-    check_poison,
     check_sources,
     screen_load,
 )
 from pipeloom.judge.emulate.step import MicroOp
-from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of, lanes_to_mask
+from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of
 from pipeloom.machine.chips import target_for
 
 _LDS_DMA_MASK = 0x3FFFF
@@ -244,18 +244,7 @@ def _store(
         group.issue(wave, Pending(instruction, WaitQueue.VM, land, touches=touches))
 
     data_bits = register_bits(VGPR + row, words)
-
-    def screen(wave: Wave, step: MicroOp) -> None:
-        """Lanes outside the descriptor store nothing: compilers mask stores that way."""
-        check_sources(wave, step, each_register(reads & wave.dirty))
-        kept = None
-        for register in each_register(data_bits & wave.dirty):
-            check_in_flight(wave, step, register, wave.exec_mask)
-            if wave.poison.get(register, 0) & wave.exec_mask:
-                if kept is None:
-                    kept = lanes_to_mask(locate(wave).lanes)
-                check_poison(wave, step, register, kept)
-
+    screen = screen_stored(locate, reads, data_bits)
     return MicroOp(instruction, run, reads | data_bits, 0, screen)
 
 

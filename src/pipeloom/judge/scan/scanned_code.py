@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from pipeloom.judge.emulate.code_modes import skip_places
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.pending import WaitCounts, WaitQueue
 from pipeloom.judge.emulate.register_numbers import EXEC, VGPR, register_bits
 from pipeloom.judge.emulate.traps import EmulateError
-from pipeloom.judge.emulate.vector_skip import skip_places
 from pipeloom.judge.wait_states import Issued, registers_of
 from pipeloom.machine.mnemonics import MNEMONICS, Pipe
 from pipeloom.machine.target import Target

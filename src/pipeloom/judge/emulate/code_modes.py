@@ -1,13 +1,20 @@
-"""VGPR indexing (s_set_gpr_idx_on .. s_set_gpr_idx_off): register numbers that M0 moves.
+"""Modes that are no state of a wave here but stretches of code: VGPR indexing and vector skip.
 
     s_set_gpr_idx_on s4, 0x1        M0[7:0] = s4, M0[15:12] = 1: source 0 is indexed
     v_mov_b32 v0, v8                v0 = v[8 + s4]
     s_set_gpr_idx_off
 
-The mode is not state of a wave here but a stretch of code, from the instruction that turns it on to
-the one that turns it off: branches within it, or into it, are refused. Which operands move stands
-in M0 (bit 12 source 0, 13 source 1, 14 source 2, 15 destination). Source: CDNA3 ISA, "VGPR
-Indexing" and S_SET_GPR_IDX_ON.
+Indexing lasts from the instruction that turns it on to the one that turns it off: branches within
+it, or into it, are refused. Which operands move stands in M0 (bit 12 source 0, 13 source 1, 14
+source 2, 15 destination). Source: CDNA3 ISA, "VGPR Indexing" and S_SET_GPR_IDX_ON.
+
+    s_setvskip s20, 3               skip if bit 3 of s20 is set
+    global_atomic_add_f32 ...
+    s_setvskip 0, 0                 issue again
+
+Skipping is a branch: with the bit set, the wave goes on at the next s_setvskip. Between the two
+there may be vector instructions and waits: a wait that is jumped over orders nothing, so nothing is
+taken to be in order that is not. Source: Vega ISA, "S_SETVSKIP".
 """
 
 from __future__ import annotations
@@ -124,3 +131,43 @@ def _moved(instruction: Decoded, key: int) -> Decoded:
                 hint="keep the index of s_set_gpr_idx_on within the registers",
             )
     return replace(instruction, fields={**fields, **shifted})
+
+
+_SKIP = "s_setvskip"
+_ZERO = 128
+"""The operand code of the constant 0: skipping is turned off."""
+_WAITS = ("s_nop", "s_waitcnt")
+_SCALAR = ("SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM")
+
+
+def skip_places(instructions: Sequence[Decoded]) -> Mapping[int, int]:
+    """By pc of an s_setvskip, the place of the next, if only vector instructions lie between."""
+    found: dict[int, int] = {}
+    last: int | None = None
+    for place, instruction in enumerate(instructions):
+        if instruction.name == _SKIP:
+            if last is not None:
+                found[last] = place
+            last = instruction.pc
+        elif instruction.encoding in _SCALAR and instruction.name not in _WAITS:
+            last = None
+    return found
+
+
+def build_skip(instruction: Decoded, places: Mapping[int, int]) -> MicroOp | None:
+    """The step of s_setvskip, or None; ``places`` are those of ``skip_places``."""
+    if instruction.name != _SKIP:
+        return None
+    source, number = instruction.fields["ssrc0"], instruction.fields["ssrc1"]
+    if source == _ZERO:
+        return MicroOp(instruction, lambda wave: None)
+    if instruction.pc not in places:
+        raise unsupported(instruction, "with more than vector instructions up to the next one")
+    target = places[instruction.pc]
+    value, bit = (scalar_source(code, 1, instruction) for code in (source, number))
+
+    def run(wave: Wave) -> None:
+        if value.read(wave) >> (bit.read(wave) & 31) & 1:
+            wave.next = target
+
+    return MicroOp(instruction, run, value.registers | bit.registers)
