@@ -24,8 +24,9 @@ from pipeloom.machine_code.c_structs import StructField, header_layout
 
 MOST_NESTED = 8
 _CONTENT = ("values", "file", "cumulative")
-_WHOLE = ("shape", "cumulative")
-"""Lists of whole numbers."""
+_WHOLE = ("grid", "block", "dynamic_lds", "shape", "cumulative", "byte", "seed", "at")
+"""What is a whole number, or a list of them."""
+_NUMBERS = (*_WHOLE, "value", "low", "high")
 
 
 def resolved(data: object, sizes: Mapping[str, int | str], folder: Path, name: str) -> object:
@@ -33,12 +34,7 @@ def resolved(data: object, sizes: Mapping[str, int | str], folder: Path, name: s
     if not isinstance(data, Mapping):
         return data
     known = _sizes(data.get("sizes", {}), sizes, name)
-    found = {key: value for key, value in data.items() if key != "sizes"}
-    for key in ("grid", "block"):
-        if isinstance(found.get(key), list):
-            found[key] = [_whole(one, known, f"{key}[{at}]") for at, one in enumerate(found[key])]
-    if "dynamic_lds" in found:
-        found["dynamic_lds"] = _whole(found["dynamic_lds"], known, "dynamic_lds")
+    found = _worked_out({k: v for k, v in data.items() if k != "sizes"}, known)
     if isinstance(found.get("args"), list):
         found["args"] = [
             row
@@ -102,25 +98,34 @@ def _number(value: object, known: Mapping[str, Fraction], where: str) -> object:
         ) from error
 
 
-def _whole(value: object, known: Mapping[str, Fraction], where: str) -> object:
+def _numbers(value: object, known: Mapping[str, Fraction], where: str, whole: bool) -> object:
+    """A number, or each of a list: an int where it is whole, else a float."""
+    if isinstance(value, list):
+        return [_numbers(one, known, f"{where}[{at}]", whole) for at, one in enumerate(value)]
     found = _number(value, known, where)
     if not isinstance(found, Fraction):
         return found
-    if found.denominator != 1:
+    if found.denominator == 1:
+        return int(found)
+    if whole:
         raise SpecError(
             f"{where} is {value!r}: {float(found)}, no whole number",
             hint="use ceil() or //",
             field=where,
         )
-    return int(found)
+    return float(found)
 
 
-def _plain(value: object, known: Mapping[str, Fraction], where: str) -> object:
-    """An int where it is whole, else a float."""
-    found = _number(value, known, where)
-    if not isinstance(found, Fraction):
-        return found
-    return int(found) if found.denominator == 1 else float(found)
+def _worked_out(
+    row: Mapping[str, Any], known: Mapping[str, Fraction], where: str = ""
+) -> dict[str, Any]:
+    """A mapping with numbers under all keys that stand for some."""
+    numbers = {
+        key: _numbers(value, known, f"{where}{key}", key in _WHOLE)
+        for key, value in row.items()
+        if key in _NUMBERS
+    }
+    return {**row, **numbers}
 
 
 def _rows(row: object, known: Mapping[str, Fraction], folder: Path, where: str) -> Iterator[object]:
@@ -129,9 +134,9 @@ def _rows(row: object, known: Mapping[str, Fraction], folder: Path, where: str) 
         return
     match row.get("is"):
         case "buffer":
-            yield _buffer(dict(row), known, folder, where)
-        case "value" if "value" in row:
-            yield {**row, "value": _plain(row["value"], known, f"{where}.value")}
+            yield _buffer(_worked_out(row, known, f"{where}."), known, folder, where)
+        case "value":
+            yield _worked_out(row, known, f"{where}.")
         case "struct":
             for inner in _struct(row, known, folder, where):
                 yield from _rows(inner, known, folder, f"{where}.{inner['name']}")
@@ -147,17 +152,6 @@ def _buffer(
         raise SpecError(
             f"{where} has both {given} and fill", hint="give one of them", field=f"{where}.fill"
         )
-    for key in _WHOLE:
-        if isinstance(row.get(key), list):
-            row[key] = [
-                _whole(one, known, f"{where}.{key}[{at}]") for at, one in enumerate(row[key])
-            ]
-    for key in ("low", "high"):
-        if key in row:
-            row[key] = _plain(row[key], known, f"{where}.{key}")
-    for key in ("byte", "seed"):
-        if key in row:
-            row[key] = _whole(row[key], known, f"{where}.{key}")
     if isinstance(row.get("values"), list):
         flat, shape = _flat(row["values"], known, f"{where}.values")
         row["values"] = flat
@@ -176,8 +170,7 @@ def _link(one: object, known: Mapping[str, Fraction], where: str) -> object:
         return {"to": one}
     if not isinstance(one, Mapping):
         return one
-    whole = {key: _whole(one[key], known, f"{where}.{key}") for key in ("byte", "at") if key in one}
-    return {**one, **whole}
+    return _worked_out(one, known, f"{where}.")
 
 
 def _flat(
@@ -191,9 +184,10 @@ def _flat(
             field=where,
         )
     if not any(isinstance(one, list) for one in values):
-        return [_plain(one, known, f"{where}[{at}]") for at, one in enumerate(values)], [
-            len(values)
+        found = [
+            _numbers(one, known, f"{where}[{at}]", whole=False) for at, one in enumerate(values)
         ]
+        return found, [len(values)]
     parts = [
         _flat(one if isinstance(one, list) else [one], known, f"{where}[{at}]", depth + 1)
         for at, one in enumerate(values)
@@ -226,7 +220,7 @@ def _struct(
             known_keys = ("name", "offset", "layout", "fields")
             said = f"{where} has no key {key!r}"
             check_known(key, known_keys, said, f"{where}.{key}", SpecError)
-    begin = _whole(row.get("offset"), known, f"{where}.offset")
+    begin = _numbers(row.get("offset"), known, f"{where}.offset", whole=True)
     layout, given = row.get("layout"), row.get("fields")
     if type(begin) is not int or not isinstance(layout, str) or not isinstance(given, Mapping):
         raise SpecError(

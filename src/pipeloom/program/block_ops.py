@@ -23,22 +23,20 @@ def check_block_op(node: Node, op: OpDef, operand: Node, over: str) -> None:
     """Raise for a node that says nothing of blocks though its op works in them, or cannot."""
     within = node.within
     if (within is not None) != (op.in_blocks is not None):
-        raise GraphError(
-            f"{node.name!r} is {op.name!r} of {'no' if within is None else 'some'} blocks",
+        raise node.wrong(
+            f"is {op.name!r} of {'no' if within is None else 'some'} blocks",
             hint="ops within blocks, and no others, say along which dimension, and of what size",
-            field=node.name,
         )
     if within is None:
         return
     size = operand.type.sizes.get(within.dim, 0)
     uneven = type(within.size) is not int or within.size < 2 or within.size % 2
     if uneven or size % within.size or not size or within.dim == over:
-        raise GraphError(
-            f"{node.name!r} takes {within.size} of {within.dim!r} at a time, of which "
+        raise node.wrong(
+            f"takes {within.size} of {within.dim!r} at a time, of which "
             f"{operand.name!r} has {size or 'none'}",
             hint="let blocks have an even size, of which a tile has a whole number, along another "
             "dimension than the loop's",
-            field=node.name,
         )
     covers = within.size if op.in_blocks is InBlocks.MAX else operand.type.dtype.covers
     if node.type.dtype.covers != covers or (covers > 1 and node.type.dims[-1] != within.dim):

@@ -109,25 +109,22 @@ class Meaning:
         for name in node.operands:
             used = self[name]
             if name not in seen and node.kind is not NodeKind.CARRY:
-                raise GraphError(
-                    f"{node.name!r} uses {name!r} before it has a value",
+                raise node.wrong(
+                    f"uses {name!r} before it has a value",
                     hint="only a carry may look ahead: to its own update",
-                    field=node.name,
                 )
             if node.region is not Region.AFTER and used.region is Region.AFTER:
-                raise GraphError(
-                    f"{node.name!r} is computed before the loop ends but uses {name!r}, which is "
+                raise node.wrong(
+                    f"is computed before the loop ends but uses {name!r}, which is "
                     "computed after it",
                     hint="carry the value instead",
-                    field=node.name,
                 )
             carried = used.region is not Region.LOOP or used.kind is NodeKind.CARRY
             if node.region is not Region.LOOP and not carried:
-                raise GraphError(
-                    f"{node.name!r} is computed outside the loop but uses {name!r}, which has a "
+                raise node.wrong(
+                    f"is computed outside the loop but uses {name!r}, which has a "
                     "value per iteration",
                     hint="only carried values outlive the loop: carry it",
-                    field=node.name,
                 )
         if node.kind is NodeKind.CARRY and (len(node.uses) != 1 or node.start is None):
             raise GraphError(
@@ -137,23 +134,20 @@ class Meaning:
             )
         near = POSITIVE[0] <= (1.0 if node.start is None else node.start) <= POSITIVE[1]
         if node.positive and not (node.kind is NodeKind.SCALAR and near):
-            raise GraphError(
-                f"{node.name!r} ({node.kind.value}, usually {node.start}) is declared positive",
+            raise node.wrong(
+                f"({node.kind.value}, usually {node.start}) is declared positive",
                 hint="only a scalar argument is, whose usual value, if any, is above 0: "
                 f"from {POSITIVE[0]:.2g} to {POSITIVE[1]:.2g}",
-                field=node.name,
             )
         if type(node.align) is not int or node.align not in ALIGNMENTS:
-            raise GraphError(
-                f"{node.name!r} is aligned to {node.align!r} bytes",
+            raise node.wrong(
+                f"is aligned to {node.align!r} bytes",
                 hint=f"one of: {', '.join(map(str, ALIGNMENTS))}",
-                field=node.name,
             )
         if (node.kind is NodeKind.SIZE) != (node.along is not None):
-            raise GraphError(
-                f"{node.name!r} is a {node.kind.value} along {node.along!r}",
+            raise node.wrong(
+                f"is a {node.kind.value} along {node.along!r}",
                 hint="a size, and nothing else, is along a dimension",
-                field=node.name,
             )
         if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:
             raise GraphError(
@@ -185,27 +179,23 @@ class Meaning:
     def _check_op(self, node: Node, op: OpDef) -> None:
         reduces = node.init is not None or len(self.domain(node).dims) > len(node.type.dims)
         if len(node.uses) != op.arity or (reduces and op.reduce is None):
-            raise GraphError(
-                f"{node.name!r} uses {len(node.uses)} value(s) by {node.op!r}, which takes "
+            raise node.wrong(
+                f"uses {len(node.uses)} value(s) by {node.op!r}, which takes "
                 f"{op.arity}" + (" and adds nothing up" if op.reduce is None else ""),
                 hint="give an op its operands; one that reduces, or adds to init, is a reduction",
-                field=node.name,
             )
         check_integers(node, op, [self[name] for name in node.uses])
         check_block_op(node, op, self[node.uses[0]], self.over)
         truths = [self[name].type.dtype.is_bool for name in node.uses]
         if node.type.dtype.is_bool and not (op.bool_result or (all(truths) and op.keeps_truth)):
-            raise GraphError(
-                f"{node.name!r} is {node.type}, but {node.op!r} gives numbers",
+            raise node.wrong(
+                f"is {node.type}, but {node.op!r} gives numbers",
                 hint="a truth value is what a comparison gives",
-                field=node.name,
             )
         if op.takes_truth and not truths[0]:
-            raise GraphError(
-                f"{node.name!r} takes {node.uses[0]!r} for a truth value, which is "
-                f"{self[node.uses[0]].type}",
+            raise node.wrong(
+                f"takes {node.uses[0]!r} for a truth value, which is {self[node.uses[0]].type}",
                 hint="compare it first: x > 0",
-                field=node.name,
             )
 
     def _check_region(self, node: Node) -> None:
@@ -229,23 +219,19 @@ class Meaning:
         if node.kind in (NodeKind.CARRY, NodeKind.OUTPUT):
             used = self[node.uses[0]].type
             if (used.dims, used.shape) != (node.type.dims, node.type.shape):
-                raise GraphError(
-                    f"{node.name!r} is {node.type}, but what it has the value of is {used}",
+                raise node.wrong(
+                    f"is {node.type}, but what it has the value of is {used}",
                     hint="give both the same dimensions in the same order",
-                    field=node.name,
                 )
         for name in (node.init, node.otherwise, node.when):
             if name is not None and not self[name].type.sizes.items() <= node.type.sizes.items():
-                raise GraphError(
-                    f"{node.name!r} is {node.type}, which does not fit {name!r}, {self[name].type}",
+                raise node.wrong(
+                    f"is {node.type}, which does not fit {name!r}, {self[name].type}",
                     hint="init, otherwise and when have dimensions of the result",
-                    field=node.name,
                 )
         if (node.when is None) != (node.otherwise is None):
-            raise GraphError(
-                f"{node.name!r} has only one of when and otherwise",
-                hint="a condition chooses between two values",
-                field=node.name,
+            raise node.wrong(
+                "has only one of when and otherwise", hint="a condition chooses between two values"
             )
         if node.kind is NodeKind.CONSTANT and node.start is None:
             raise GraphError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pipeloom.errors import GraphError
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 from pipeloom.program.address_maps import AddressMap
@@ -162,3 +163,14 @@ class Node:
         """Every value it is computed from, in order: uses, then init, otherwise, when."""
         rest = (self.init, self.otherwise, self.when)
         return self.uses + tuple(name for name in rest if name is not None)
+
+    def wrong(self, what: str, *, hint: str, of: str = "") -> GraphError:
+        """The error for a declaration in which this value is not as it should be.
+
+        Args:
+            what: What is wrong with it; the value's name comes before.
+            hint: What to write instead.
+            of: Whose value it is, such as the loop's name.
+        """
+        whose = f"{of}: " if of else ""
+        return GraphError(f"{whose}{self.name!r} {what}", hint=hint, field=self.name)

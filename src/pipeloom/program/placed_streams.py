@@ -35,11 +35,11 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
         known = {*counted, *(entry.dim for entry in place.entries if not entry.digit)}
         kinds = (NodeKind.STREAM, NodeKind.OUTPUT) if place.entries else (NodeKind.STREAM,)
         if node.kind not in kinds or known != set(node.type.dims):
-            raise GraphError(
-                f"{loop}: {node.name!r} is {node.type}, and its place counts {', '.join(known)}",
+            raise node.wrong(
+                f"is {node.type}, and its place counts {', '.join(known)}",
                 hint="a stream has a place, and an output whose rows are entries of an index "
                 "array: each dimension of the tile has digits, or an entry",
-                field=node.name,
+                of=loop,
             )
         clash = [dim for dim in place.dims if dim in tile_dims or place.dims.count(dim) > 1]
         if clash:
@@ -60,12 +60,11 @@ def check_placed(loop: str, over: str, nodes: Iterable[Node]) -> None:
             _check_blocks(loop, over, node, matrix)
             continue
         if over not in counted:
-            raise GraphError(
-                f"{loop}: {node.name!r} takes rows that an index array names along {over!r}, which "
-                "the loop goes along",
+            raise node.wrong(
+                f"takes rows that an index array names along {over!r}, which the loop goes along",
                 hint="run the loop along columns, and name the rows of a block: "
                 f"pl.Loop(..., over={next(iter(counted), 'd')!r})",
-                field=node.name,
+                of=loop,
             )
         _check_digits(loop, over, node, place)
         _check_last(loop, over, node, place)
@@ -101,22 +100,21 @@ def _check_blocks(loop: str, over: str, node: Node, matrix: BlockedMatrix) -> No
     least = NARROW * 8 // dtype.bits if dtype.covers == 1 else dtype.covers
     powers = all(size & (size - 1) == 0 for size in (matrix.rows, matrix.columns))
     if node.type.dims[-1] != over or matrix.run % least or not powers:
-        raise GraphError(
-            f"{loop}: {node.name!r} ({node.type}) lies in blocks of {matrix.rows} x "
+        raise node.wrong(
+            f"({node.type}) lies in blocks of {matrix.rows} x "
             f"{matrix.columns}, {matrix.run} neighbours along {node.type.dims[-1]!r} together",
             hint=f"let blocks be powers of two, and their fastest digit one of {over!r} with a "
             f"multiple of {least} values",
-            field=node.name,
+            of=loop,
         )
     for size, unit, dim in zip(
         node.type.shape, (matrix.rows, matrix.columns), node.type.dims, strict=True
     ):
         if size % unit:
-            raise GraphError(
-                f"{loop}: {node.name!r} lies in blocks of {unit} along {dim!r}, and its tile has "
-                f"{size}",
+            raise node.wrong(
+                f"lies in blocks of {unit} along {dim!r}, and its tile has {size}",
                 hint=f"let the tile have a multiple of {unit}",
-                field=node.name,
+                of=loop,
             )
 
 
@@ -146,10 +144,10 @@ def _check_paged(loop: str, over: str, node: Node, place: AddressMap) -> None:
         )
     tile = node.type.sizes[over]
     if tile % slots.count and slots.count % tile:
-        raise GraphError(
-            f"{loop}: {node.name!r} has pages of {slots.count}, and an iteration takes {tile}",
+        raise node.wrong(
+            f"has pages of {slots.count}, and an iteration takes {tile}",
             hint="let a tile have whole pages, or a page whole tiles",
-            field=node.name,
+            of=loop,
         )
     _check_elements(loop, node)
 
@@ -191,50 +189,48 @@ def _check_last(loop: str, over: str, node: Node, place: AddressMap) -> None:
     inner, last = place.digits(over)[-1], place.indexed[-1]
     elsewhere = [one for one in place.indexed[:-1] if inner.name in dict(one.index.factors)]
     if last.index != inner.form or elsewhere or node.type.dims[-1] != over:
-        raise GraphError(
-            f"{loop}: {node.name!r} has {last.index} along {last.dim!r}, where neighbours lie, and "
+        raise node.wrong(
+            f"has {last.index} along {last.dim!r}, where neighbours lie, and "
             f"its tile ends with {node.type.dims[-1]!r}",
             hint=f"let the last dimension of the tile be {over!r}, and its fastest digit alone the "
             "index along the array's last dimension (channels last); windows that no matrix "
             "multiplies (pools, depth-wise filters) are a view of the padded array, "
             "[h, r, w, s, channels], and x.max('r', 's')",
-            field=node.name,
+            of=loop,
         )
     _check_elements(loop, node)
     if len(place.digits(over)) == 1 and place.ends_in_tile(over, node.type.sizes[over]):
-        raise GraphError(
-            f"{loop}: {node.name!r} has {inner.count} {last.dim}, no whole number of tiles of "
-            f"{node.type.sizes[over]}",
+        raise node.wrong(
+            f"has {inner.count} {last.dim}, no whole number of tiles of {node.type.sizes[over]}",
             hint="put a digit of one value before it, which says where the columns end: "
             f"{over}=(pl.digit('tap', 1), {inner.name})",
-            field=node.name,
+            of=loop,
         )
     bits = inner.count * node.type.dtype.bits  # none of a size at launch, which says it itself
     if bits % (8 * node.align):
         whole = -(-bits // (8 * NARROW)) * 8 * NARROW // node.type.dtype.bits
-        raise GraphError(
-            f"{loop}: {node.name!r} has {inner.count} {last.dim} of {node.type.dtype}, and loads "
+        raise node.wrong(
+            f"has {inner.count} {last.dim} of {node.type.dtype}, and loads "
             f"of {node.align} bytes would reach into the next tap",
             hint=f"loop.align({node.name!r}, to={NARROW})"
             if bits % (8 * NARROW) == 0
             else f"pad {last.dim} with zeros to {whole}, and the weights with them",
-            field=node.name,
+            of=loop,
         )
 
 
 def _check_elements(loop: str, node: Node) -> None:
     if node.type.dtype.bits < 8 or node.type.dtype.scale or node.type.dtype.covers > 1:
-        raise GraphError(
-            f"{loop}: {node.name!r} is {node.type.dtype}, elements that share bytes",
+        raise node.wrong(
+            f"is {node.type.dtype}, elements that share bytes",
             hint="a stream with a place has elements of 8, 16 or 32 bits",
-            field=node.name,
+            of=loop,
         )
     if node.align < NARROW:
-        raise GraphError(
-            f"{loop}: {node.name!r} is aligned to {node.align} bytes, and loads to LDS take "
-            f"{NARROW} at least",
+        raise node.wrong(
+            f"is aligned to {node.align} bytes, and loads to LDS take {NARROW} at least",
             hint=f"loop.align({node.name!r}, to={NARROW}), and pad rows if need be",
-            field=node.name,
+            of=loop,
         )
 
 
@@ -259,12 +255,11 @@ def taps_of(loop: str, over: str, node: Node) -> tuple[tuple[tuple[str, int], ..
     apart = tuple((one,) for one in fields)
     mixed = [one for one in node.at.checked() if _digits_of(one, names) > 1]
     if sum(counts[name] + 1 for name in names) > MOST_TAPS + 1 or mixed:
-        raise GraphError(
-            f"{loop}: {node.name!r} has {' x '.join(str(n) for _, n in fields)} taps that may lie "
-            "outside of the array",
+        raise node.wrong(
+            f"has {' x '.join(str(n) for _, n in fields)} taps that may lie outside of the array",
             hint=f"a kernel tells {MOST_TAPS} apart, or as many along each dimension together: cut "
             "the window, and add the products up",
-            field=node.name,
+            of=loop,
         )
     return apart
 

@@ -118,11 +118,10 @@ def check_batch(meaning: Meaning) -> None:
         known = {*meaning.batch, turns_of(meaning.span) if node.kind is NodeKind.STREAM else ""}
         wrong = set(node.batch) - known or set(node.batch) & inside
         if lacks or wrong or (node.batch and not outside):
-            raise GraphError(
-                f"{node.name!r} has the batch dimensions {node.batch}",
+            raise node.wrong(
+                f"has the batch dimensions {node.batch}",
                 hint="every output has all of them, in one order, or is added to (loop.adds); "
                 "inputs have some, tiles none",
-                field=node.name,
             )
         for entry in () if node.at is None else node.at.entries:
             if entry.per and entry.per not in meaning.batch:
@@ -158,17 +157,16 @@ def _check_span(meaning: Meaning, span: ProblemSpan) -> None:
         stream = node.kind is NodeKind.STREAM
         ends = node.type.dims[:1] == (over,) and ends_with_block(meaning, node)
         if stream and not ends:
-            raise GraphError(
-                f"{loop}: {node.name!r} is {node.type}, and problems end at different places "
-                f"along {over!r}",
+            raise node.wrong(
+                f"is {node.type}, and problems end at different places along {over!r}",
                 hint=f"let {over!r} be its first dimension",
-                field=node.name,
+                of=loop,
             )
         if node.kind is NodeKind.RESIDENT and over in node.type.dims:
-            raise GraphError(
-                f"{loop}: {node.name!r} is {node.type}, the same whatever a problem goes along",
+            raise node.wrong(
+                f"is {node.type}, the same whatever a problem goes along",
                 hint=f"declare a stream along {over!r}",
-                field=node.name,
+                of=loop,
             )
     streams = [node for node in meaning.inputs if node.kind is NodeKind.STREAM]
     last = all(node.batch[-1:] == (span.turns,) and node.at is None for node in streams)

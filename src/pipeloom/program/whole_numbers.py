@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeloom.array_kinds import Array
-from pipeloom.errors import GraphError
 from pipeloom.machine.dtypes import F32, I32, DType
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY, OpDef
@@ -38,11 +37,10 @@ def check_integers(node: Node, op: OpDef, operands: Sequence[Node]) -> None:
     for one in (*operands, node) if op.integers else ():
         constant = one.kind is NodeKind.CONSTANT and is_whole_constant(one.start or 0.0)
         if one.type.dtype != I32 and not constant:
-            raise GraphError(
-                f"{node.name!r} is of the bits of i32, and {one.name!r} is {one.type}",
+            raise node.wrong(
+                f"is of the bits of i32, and {one.name!r} is {one.type}",
                 hint="convert operands, x.to(pl.I32), and let the result be one: dtype=pl.I32; "
                 "numbers are whole, of an i32, and have at most 24 bits between first and last",
-                field=node.name,
             )
 
 
