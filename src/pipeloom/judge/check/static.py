@@ -14,8 +14,6 @@ EXEC_BITS = register_bits(EXEC, 2)
 SCALARS = register_bits(0, VGPR)
 SCRATCH = 1 << (AGPR + 256)
 """Scratch memory, as one register more."""
-_PARTIAL = ("d16", "writelane", "mixlo", "mixhi", "_hi_", "movrel", "swap", "cvt_sr")
-"""In names of instructions that may leave part of their result as it was."""
 _DST_SELECT = 8
 _WIDTHS = {2: ("x2", "b64", "f64", "u64", "i64"), 3: ("x3", "b96"), 4: ("x4", "b128")}
 """Registers of data, by how names end; one otherwise."""
@@ -75,8 +73,7 @@ def path_statics(trace: WaveTrace, program: Sequence[Static]) -> list[Static]:
 def _static(step: MicroOp) -> Static:
     one = step.instruction
     name, fields = one.name, one.fields
-    partial = any(part in name for part in _PARTIAL) or one.variant.startswith(("DPP", "SDWA"))
-    partial |= bool(fields.get("opsel", 0) & _DST_SELECT)
+    partial = one.keeps_part or bool(fields.get("opsel", 0) & _DST_SELECT)
     reads, writes = step.reads, step.writes
     indexed = step.touched & ~(reads | writes)
     if indexed:

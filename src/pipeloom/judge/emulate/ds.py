@@ -6,6 +6,7 @@ Addresses and data are taken at issue; the bytes move when the operation lands. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -43,8 +44,7 @@ class Pieces:
         return len(self.offsets) * max(self.size // 4, 1)
 
 
-_SIZES = {"b8": 1, "u8": 1, "i8": 1, "b16": 2, "u16": 2, "i16": 2}
-_SIZES |= {"b32": 4, "b64": 8, "b96": 12, "b128": 16}
+_SIZE = re.compile(r"_[biuf](\d+)")
 _SUB_DWORD = ("_b8", "_u8", "_i8", "_b16", "_u16", "_i16")
 
 
@@ -59,14 +59,13 @@ def is_sub_dword(name: str) -> bool:
     )
 
 
-def _form(instruction: Decoded) -> Pieces:
-    parts = instruction.name.split("_")
-    fields = instruction.fields
-    size = _SIZES.get(parts[2])
-    if size is None:
-        raise unsupported(instruction)
-    if parts[1] in ("read2", "write2", "read2st64", "write2st64"):
-        stride = size * (64 if parts[1].endswith("st64") else 1)
+def lds_pieces(instruction: Decoded) -> Pieces:
+    """What an instruction touches, from its address register on; pairs of f16 are one word."""
+    name, fields = instruction.name, instruction.fields
+    match = _SIZE.search(name)
+    size = 4 if match is None or "pk_add" in name else max(int(match[1]) // 8, 1)
+    if re.match(r"ds_(read|write|wrxchg)2", name):
+        stride = size * (64 if "st64" in name else 1)
         return Pieces((fields["offset0"] * stride, fields["offset1"] * stride), size)
     return Pieces((fields["offset0"] | fields["offset1"] << 8,), size)
 
@@ -198,7 +197,7 @@ def _reading(
 
 
 def _read(instruction: Decoded) -> MicroOp:
-    form = _form(instruction)
+    form = lds_pieces(instruction)
     name, size = instruction.name, form.size
     words = max(size // 4, 1)
     half = "high" if name.endswith("_d16_hi") else "low" if name.endswith("_d16") else ""
@@ -250,7 +249,7 @@ def _carry_poison(wave: Wave, first: int, words: int, piece: Footprint) -> None:
 
 
 def _write(instruction: Decoded) -> MicroOp:
-    form = _form(instruction)
+    form = lds_pieces(instruction)
     name, size = instruction.name, form.size
     address_row = instruction.fields["addr"]
     rows = [data_row(instruction, "data0")]

@@ -131,7 +131,7 @@ def _timeline(wave: WaveWalk, timing: Latencies, rng: Random) -> Timeline:
             write(other)
         if line.is_barrier:
             ends.append(len(events))
-        elif line.action is not None:
+        elif line.data is not None:
             events.append((What.ISSUE, line))
             if line.counted:
                 for other in reads.get(~line.number, ()):
@@ -156,7 +156,7 @@ def _chosen(
     reads: dict[int, list[Line]] = {}
     writes: dict[int, list[Line]] = {}
     for line in wave.lines:
-        if not line.counted or line.action is None:
+        if not line.counted:
             continue
         reader = line.action.reads_lds and line.action.write.side is not Side.LDS
         read_at = timing.readers if reader else timing.writers

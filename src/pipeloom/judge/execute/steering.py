@@ -27,7 +27,7 @@ from typing import Any
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.access_times import Timeline, What
-from pipeloom.judge.execute.executor import Executor, Order, Session, adversarial_orders, wave_last
+from pipeloom.judge.execute.executor import Executor, Session, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import Meeting, Outcome, StepAt
 from pipeloom.judge.execute.unrolled import Line, Trips, trip_counts
 from pipeloom.program import VOCABULARY, Program, Vocabulary
@@ -103,10 +103,10 @@ def _shown(executor: Executor, trips: Trips, places: tuple[StepAt, ...], explain
     """The first attempt that is wrong, else the first that is suspect, else any."""
     outcome = suspect = None
     for attempt in _attempts(executor, trips, places):
-        outcome = attempt(False)
+        outcome = attempt(explain=False, trace=False)
         if not outcome.correct:
-            return attempt(True) if explain else outcome
-        if suspect is None and not (outcome := attempt(True)).clean:
+            return attempt(explain=True, trace=True) if explain else outcome
+        if suspect is None and not (outcome := attempt(explain=True, trace=True)).clean:
             suspect = outcome
     assert outcome is not None
     return suspect or outcome
@@ -114,34 +114,20 @@ def _shown(executor: Executor, trips: Trips, places: tuple[StepAt, ...], explain
 
 def _attempts(
     executor: Executor, trips: Trips | int, places: tuple[StepAt, ...]
-) -> Iterator[Callable[[bool], Outcome]]:
+) -> Iterator[Callable[..., Outcome]]:
     """Runs to try, each with or without an explanation: the pair itself, then hostile orders."""
-    lines = [line for p in places for line in _found(executor, trips, p)[:1] if line.action]
+    lines = [line for p in places for line in _found(executor, trips, p)[:1] if line.data]
     if len(lines) > 1:
         x, y = lines[0].place, lines[1].place
         for seed in range(SEEDS):
             for first, second in ((x, y), (y, x)):
-                yield partial(_provoke, executor, trips, first, second, seed)
+                yield partial(provoke, executor, trips=trips, first=first, second=second, seed=seed)
     for seed in range(SEEDS):
         for order in adversarial_orders(executor.program.waves):
-            yield partial(_run, executor, trips, "worst", order, seed)
+            yield partial(executor.run, trips=trips, order=order, seed=seed)
     for policy in POLICIES:
         for way in ("forward", "reverse"):
-            yield partial(_run, executor, trips, policy, way, 0)
-
-
-def _provoke(
-    executor: Executor, trips: Trips | int, first: StepAt, second: StepAt, seed: int, why: bool
-) -> Outcome:
-    return provoke(
-        executor, trips=trips, first=first, second=second, seed=seed, explain=why, trace=why
-    )
-
-
-def _run(
-    executor: Executor, trips: Trips | int, policy: str, order: Order, seed: int, why: bool
-) -> Outcome:
-    return executor.run(trips=trips, policy=policy, order=order, seed=seed, explain=why, trace=why)
+            yield partial(executor.run, trips=trips, policy=policy, order=way)
 
 
 def _trips(program: Program, finding: Any) -> dict[str, int]:
@@ -175,7 +161,7 @@ def _line(executor: Executor, trips: Trips | int, what: str, place: Iterable[Any
     """The data step at a place; a trip of None means the first."""
     wanted = StepAt(*place)
     found = _found(executor, trips, wanted)
-    if not found or found[0].action is None:
+    if not found or found[0].data is None:
         has = "is a wait, a barrier or a fence" if found else f"is not executed at trips {trips}"
         raise ConfigError(
             f"{wanted} {has}", hint="name two data steps that the waves execute", field=what

@@ -47,7 +47,7 @@ class Line:
 
     number: int
     place: StepAt
-    action: Action | None
+    data: Action | None
     is_barrier: bool
     counted: bool
     event: tuple[int, int]
@@ -57,6 +57,12 @@ class Line:
     before: list[Line] = field(default_factory=list)
     after: list[Line] = field(default_factory=list)
     last: int = 0
+
+    @property
+    def action(self) -> Action:
+        """What a data step does; waits and barriers are never asked."""
+        assert self.data is not None
+        return self.data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,8 +110,8 @@ def _join(walks: tuple[WaveWalk, ...]) -> None:
     for walk_ in walks:
         times: Counter[Hashable] = Counter()
         for line in walk_.lines:
-            if line.action is not None and line.action.write.shared:
-                work = line.action.work
+            if line.data is not None and line.data.write.shared:
+                work = line.data.work
                 (access,) = (*work.writes, *work.accumulates)
                 key = (work.node, access.resource, access.copy, access.boxes, line.iteration)
                 joint.setdefault((key, times[key]), []).append(line)
@@ -143,7 +149,7 @@ def _wave(
                 line = Line(
                     number=len(lines),
                     place=at,
-                    action=storage.action(step, wave, local) if isinstance(step, Work) else None,
+                    data=storage.action(step, wave, local) if isinstance(step, Work) else None,
                     is_barrier=isinstance(step, Barrier),
                     counted=isinstance(step, Work) and step.counter is not None,
                     event=(number, len(lines)),

@@ -35,7 +35,6 @@ class Watch:
 
     def issued(self, line: Line) -> None:
         """``line`` issues."""
-        assert line.action is not None
         write = line.action.write
         if write.side in (Side.LDS, Side.REGISTERS):
             self._touched[write.index] = True
@@ -49,7 +48,6 @@ class Watch:
     def read(self, line: Line, number: int, value: Array) -> None:
         """``line`` reads ``value`` ([elements, set]) as its operand of that number."""
         action = line.action
-        assert action is not None
         place = action.reads[number]
         if place.side is Side.INPUT and action.work.is_copy:
             return
@@ -86,7 +84,6 @@ class Watch:
             other.place
             for other in self._flying
             if other is not line
-            and other.action is not None
             and other.action.write.side is side
             and np.isin(touched, other.action.write.index).any()
         ]

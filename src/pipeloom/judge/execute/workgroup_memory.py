@@ -57,7 +57,6 @@ class GroupMemory:
     def issue(self, line: Line) -> None:
         """The step issues: registers are read, and all is done if nothing counts it."""
         action = line.action
-        assert action is not None
         if self.watch is not None:
             self.watch.issued(line)
         if not line.counted:
@@ -70,7 +69,6 @@ class GroupMemory:
 
     def read(self, line: Line) -> None:
         """A counted step reads LDS."""
-        assert line.action is not None
         held = self._held[line]
         for number, value in enumerate(held):
             if value is None:
@@ -84,7 +82,6 @@ class GroupMemory:
 
     def _write(self, line: Line, values: list[Array]) -> None:
         action = line.action
-        assert action is not None
         where = action.write
         index = where.index
         old = self._old(line)
@@ -104,7 +101,6 @@ class GroupMemory:
         Each step slices its box as it likes: element by element, or all to one wave.
         """
         action = line.action
-        assert action is not None
         work, joint = action.work, line.event[0] < 0
         key = (work.node, work.label, work.writes, line.place.section) if joint else id(work)
         found = self._owners.get(key)
@@ -122,7 +118,6 @@ class GroupMemory:
     def _take(self, line: Line, number: int) -> Array:
         """An operand as it is now, [*shape, set]."""
         action = line.action
-        assert action is not None
         place = action.reads[number]
         if place.side is Side.INPUT:
             value = self._input(place, line.iteration)
@@ -144,7 +139,6 @@ class GroupMemory:
 
     def _old(self, line: Line) -> Array | None:
         action = line.action
-        assert action is not None
         if not (action.accumulates or action.skips) or action.write.side is Side.OUTPUT:
             return None
         return self.content[action.write.index]
@@ -157,7 +151,6 @@ class GroupMemory:
         An element counts as stored if it is for every set of inputs.
         """
         action = line.action
-        assert action is not None
         place = action.write
         name = place.name
         expected, low, high = (
@@ -221,7 +214,6 @@ class WorstMemory(GroupMemory):
     def issue(self, line: Line) -> None:
         """The step issues: from now on its results may come."""
         action = line.action
-        assert action is not None
         self._now += 1
         if self.watch is not None:
             self.watch.issued(line)
@@ -243,7 +235,6 @@ class WorstMemory(GroupMemory):
     def write(self, line: Line) -> None:
         """The step has retired."""
         action = line.action
-        assert action is not None
         self._now += 1
         if self.watch is not None:
             self.watch.wrote(line)
@@ -281,7 +272,6 @@ class WorstMemory(GroupMemory):
 
     def _begin(self, line: Line, value: Array) -> None:
         """A write in flight: registers are undefined, and of LDS what it would change."""
-        assert line.action is not None
         where = line.action.write
         index = where.index
         busy = self._pending[index] > 0
@@ -301,7 +291,6 @@ class WorstMemory(GroupMemory):
         self.content[differs] = np.nan
 
     def _end(self, line: Line, value: Array) -> None:
-        assert line.action is not None
         where = line.action.write
         index = where.index
         if where.shared:

@@ -42,8 +42,8 @@ Environment: TypeAlias = "dict[int, Number]"
 
 
 EXEC_PAIR = (EXEC, EXEC + 1)
-_KEEPS = ("d16", "writelane", "mixlo", "mixhi", "_hi_", "movrel", "swap", "cvt_sr", "fmac", "dot2c")
-"""In names of instructions whose result depends on what was there before."""
+_ADDS = ("fmac", "dot2c")
+"""In names of instructions that add to what was there before."""
 _VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3SD", "VOP3P", "VOPC")
 
 
@@ -126,7 +126,7 @@ class LaneValues:
         found = step.reads
         if one.encoding in _VECTOR:
             found |= 1 << EXEC | 1 << EXEC + 1
-        if one.variant.startswith(("SDWA", "DPP")) or any(part in one.name for part in _KEEPS):
+        if one.keeps_part or any(part in one.name for part in _ADDS):
             found |= step.writes
         return found
 

@@ -8,17 +8,15 @@ the order of lanes, from M0 and the offset on (CDNA3 ISA, "Memory Buffer Load to
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from pipeloom.judge.emulate.decode import Decoded
+from pipeloom.judge.emulate.ds import lds_pieces
 from pipeloom.judge.emulate.register_numbers import LANES
 from pipeloom.judge.scan.address_paths import Instance
 from pipeloom.judge.scan.lane_values import LaneValues, Number
 from pipeloom.judge.scan.scanned_code import LdsTouch, ScanStep
 
-_SIZE = re.compile(r"_[biuf](\d+)")
 _DMA_MASK = 0x3FFFF
 """Bits of M0 that address LDS."""
 _DMA_BYTES = {"dwordx4": 16, "dwordx3": 12}
@@ -94,12 +92,8 @@ def _pieces(one: Decoded, dma: bool) -> list[tuple[int, int]]:
         if one.encoding != "MUBUF":
             offset -= offset >> 12 << 13
         return [(offset, _DMA_BYTES.get(name.rpartition("_")[2], 4))]
-    match = _SIZE.search(name)
-    size = 4 if match is None or "pk_add" in name else max(int(match[1]) // 8, 1)
-    if re.match(r"ds_(read|write|wrxchg)2", name):
-        stride = size * (64 if "st64" in name else 1)
-        return [(fields["offset0"] * stride, size), (fields["offset1"] * stride, size)]
-    return [(fields["offset0"] | fields["offset1"] << 8, size)]
+    pieces = lds_pieces(one)
+    return [(offset, pieces.size) for offset in pieces.offsets]
 
 
 def byte_range(bits: int) -> str:

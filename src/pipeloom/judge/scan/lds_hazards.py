@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pipeloom.judge.emulate.register_numbers import each_register
 from pipeloom.judge.scan.address_paths import UNKNOWN, AddressPaths, Instance, Node, address_paths
 from pipeloom.judge.scan.control_flow import CodePaths
 from pipeloom.judge.scan.fixed_point import Event, TooMuchWorkError, apply, solve
@@ -170,7 +171,7 @@ class _Walk:
                 number = bit.bit_length() - 1
                 for waves, may, must in self._who(node, state):
                     across = waves != _SAME
-                    for one in _each(self._conflicts(may, number, waves)):
+                    for one in each_register(self._conflicts(may, number, waves)):
                         shared = self._pairs[one, number, waves]
                         at, flag = self._instances[one][0], 1 << one
                         key = (at, step.at, across)
@@ -219,7 +220,7 @@ class _Walk:
         checked, bad = self._checked.get((second, waves), (0, 0))
         new = ops & ~checked
         if new:
-            for first in _each(new):
+            for first in each_register(new):
                 shared = self._compare(first, second, waves)
                 if shared:
                     self._pairs[first, second, waves] = shared
@@ -239,12 +240,3 @@ class _Walk:
             # One instruction in two waves: what they write they write together.
             return 0
         return self._bytes.across_waves(self._sets[first], self._sets[second], *waves)
-
-
-def _each(ops: int) -> list[int]:
-    found = []
-    while ops:
-        low = ops & -ops
-        found.append(low.bit_length() - 1)
-        ops ^= low
-    return found

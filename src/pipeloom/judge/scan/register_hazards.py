@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.judge.emulate.pending import WaitQueue
+from pipeloom.judge.emulate.register_numbers import each_register
 from pipeloom.judge.scan.control_flow import CodePaths
 from pipeloom.judge.scan.fixed_point import Event, apply, solve
 from pipeloom.judge.scan.in_flight import InFlight
@@ -96,12 +97,7 @@ class _Look:
         return found
 
     def _operations(self, ops: int) -> list[int]:
-        found = []
-        while ops:
-            low = ops & -ops
-            found.append(self._sites[low.bit_length() - 1])
-            ops ^= low
-        return found
+        return [self._sites[number] for number in each_register(ops)]
 
     def meet(self, step: ScanStep) -> list[RegisterMeeting]:
         """The loads in flight that an instruction meets."""

@@ -15,7 +15,8 @@ from pipeloom.judge.verify.dated_run import Moment
 from pipeloom.judge.verify.deeds import Deed, Key, WaveAccess
 from pipeloom.judge.verify.findings import FindingKind
 from pipeloom.judge.verify.run_tables import RunTables
-from pipeloom.program import Box, Space, Work
+from pipeloom.program import Space, Work
+from pipeloom.program.tiles import overlap
 
 FILES = (Space.REGISTER, Space.SCALAR)
 
@@ -48,7 +49,7 @@ def reads_in_flight(run: RunTables) -> Iterator[Hazard]:
 def _met(run: RunTables, read: Moment, load: Moment, key: Key, wave: int) -> Hazard | None:
     filled = [touch.box for touch, _ in run.deed(load, wave).targets if touch.key == key]
     taken = [touch.box for touch in _reads(run.deed(read, wave)) if touch.key == key]
-    if not any(_meet(one, other) for one in filled for other in taken):
+    if not any(overlap(one, other) for one in filled for other in taken):
         return None
     name, copy = key
     where = f"registers {name}" + f"[{copy}]" * (run.program.resource(name).copies > 1)
@@ -61,7 +62,3 @@ def _reads(deed: Deed) -> Iterator[WaveAccess]:
     if deed.adds_to is not None:
         touches.append(deed.adds_to[0])
     return (touch for touch in touches if touch.space in FILES)
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))

@@ -71,7 +71,7 @@ def test_the_trace_holds_every_issue_and_write_once(strict: Program) -> None:
     outcome = executor.run(trips=1, trace=True, order=wave_last(strict.waves, 1))
     lines = [line for walk in executor.walks(1) for line in walk.lines]
     places = [[e.at for e in outcome.trace if e.what == what] for what in ("issues", "writes")]
-    assert sorted(places[0], key=str) == sorted((x.place for x in lines if x.action), key=str)
+    assert sorted(places[0], key=str) == sorted((x.place for x in lines if x.data), key=str)
     assert sorted(places[1], key=str) == sorted((x.place for x in lines if x.counted), key=str)
     barriers = [event for event in outcome.trace if event.what == "leaves the barrier"]
     assert len(barriers) == sum(line.is_barrier for line in lines)

@@ -54,7 +54,7 @@ def test_provoke_meets_exactly_what_nothing_orders(
     data: st.DataObject, trips: int, published: bool
 ) -> None:
     executor = _PUBLISHED if published else _STRICT
-    lines = [x for walk in executor.walks(trips) for x in walk.lines if x.action is not None]
+    lines = [x for walk in executor.walks(trips) for x in walk.lines if x.data is not None]
     x, y = data.draw(st.sampled_from(lines)), data.draw(st.sampled_from(lines))
     if x is y or (x.place.wave == y.place.wave and x.number > y.number):
         return
