@@ -130,3 +130,10 @@ def test_scales_of_groups_are_given_for_each_element_or_each_group() -> None:
         trial = pl.run(kernel, sizes={"r": 5, "n": 96}, arrays={"Q": q, "S": scales})
         found += [trial.outputs["out"], loop.evaluate(Q=q, S=scales)["out"]]
     assert all(np.array_equal(found[0], one) for one in found[1:])
+
+
+def test_columns_end_with_a_group_of_whatever_type_its_scale_is() -> None:
+    loop = block_cases.a_product_with_16_bit_scales_of_16_columns.declare()
+    kernel = pl.emit(pl.pipeline(loop, "gfx950", waves=1, strategy=in_order))
+    with pytest.raises(pl.EmitError, match="loads take 16 elements"):
+        pl.run(kernel, sizes={"r": 20, "n": 70, "k": 32})

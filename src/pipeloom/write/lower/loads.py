@@ -241,6 +241,8 @@ def plan_load(context: Context, work: Work) -> Write:
     sources, targets = context.boxes(read, work.parts), [box] * len(members)
     require_same_shape(work, sources, targets)
     require_same_type(context, work)
+    if array.node.type.dtype.covers > 1:
+        context.require_multiple(array.dims[-1], array.node.type.dtype.covers)
     loads, tables = [], []
     if tile.bits > array.node.type.dtype.bits and len(array.dims) == 2 and work.iteration is None:
         return _plan_single_loads(context, work, array, tile, box, sources)
@@ -257,8 +259,6 @@ def plan_load(context: Context, work: Work) -> Write:
             context.require_multiple(array.dims[-1], _at_a_time(context, array, len(run)))
         context.require_pitch(array, array.element if single else WORD)
         loads.append((run[0] // tile.pack, words))
-    if array.node.type.dtype.covers > 1:
-        context.require_multiple(array.dims[-1], array.node.type.dtype.covers)
     buffer = f"buffer {array.name}"
     addresses = _plan_addresses(context, work, array, tables)
 
