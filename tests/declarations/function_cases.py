@@ -41,6 +41,17 @@ def gelu_by_the_error_function() -> pl.Loop:
     return loop
 
 
+def tiny(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    return {"X": 1e-7 * rng.standard_normal((sizes["m"], sizes["n"]))}
+
+
+@right(lambda X: np.sin(X), SIZES, arrays=tiny)
+def sines_of_small_angles_of_both_signs() -> pl.Loop:
+    loop, x = rows("small")
+    loop.store("out", np.sin(x))
+    return loop
+
+
 @right(lambda X: {"c": np.cos(X), "s": np.sin(9 * X)}, SIZES)
 def sine_and_cosine() -> pl.Loop:
     loop, x = rows("waves")

@@ -277,18 +277,19 @@ def _compare(
 
 
 def _turned(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """As hardware has it: of turns in f32, of which the whole ones do not matter."""
+    """As hardware has it: of turns in f32, less the nearest whole ones, which do not matter."""
 
     def of(a: Array) -> Array:
         turns = a.astype(np.float32) * np.float32(0.15915494)
-        return function(2 * np.pi * (turns - np.floor(turns)).astype(np.float64)).astype(a.dtype)
+        return function(2 * np.pi * (turns - np.rint(turns)).astype(np.float64)).astype(a.dtype)
 
     return of
 
 
 def _wave(name: str, function: Callable[[Array], Array]) -> OpDef:
-    """v_sin_f32 takes turns, and wants no more than 256 (CDNA3 ISA, "V_SIN_F32")."""
-    turns = ("v_mul_f32 {t}, 0.15915494, {0}", "v_fract_f32 {t}, {t}")
+    """v_sin_f32 takes turns, and wants no more than 256 (CDNA3 ISA, "V_SIN_F32"). The nearest whole
+    ones are taken off exactly; v_fract_f32 has almost a turn for a little less than none."""
+    turns = ("v_mul_f32 {t}, 0.15915494, {0}", "v_rndne_f32 {d}, {t}", "v_sub_f32 {t}, {t}, {d}")
     return _near(name, _turned(function), *turns, f"v_{name}_f32 {{d}}, {{t}}", turns=True)
 
 
