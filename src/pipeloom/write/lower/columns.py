@@ -79,10 +79,11 @@ def _by_rows(program: Program, work: Work) -> bool:
 
 
 def _may(program: Program, meaning: Meaning, dim: str) -> bool:
-    """Whether nobody needs neighbours along a dimension, or to know where he stands."""
+    """Whether nobody needs neighbours along a dimension, or to know where he stands, and it is not
+    the name that a view gives to columns of another array's tile."""
     having = [node for node in meaning.nodes if dim in node.type.dims]
     if dim == meaning.over or any(
-        node.kind is NodeKind.LEFT
+        node.kind in (NodeKind.LEFT, NodeKind.VIEW)
         or node.type.sizes[dim] % SPAN
         or blocked_matrix(node)
         or _parts_neighbours(node, dim)
