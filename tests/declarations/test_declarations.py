@@ -25,6 +25,7 @@ from tests.declarations import (
     product_cases,
     refused_cases,
     row_cases,
+    spelling_cases,
 )
 from tests.declarations.cases import Case, accepted, check_right
 
@@ -41,6 +42,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     operand_cases,
     beside_cases,
     block_cases,
+    spelling_cases,
     refused_cases,
 )
 CASES: tuple[Case, ...] = tuple(case for family in FAMILIES for case in family.CASES)

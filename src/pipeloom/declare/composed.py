@@ -181,6 +181,26 @@ def logaddexp(a: Any, b: Any) -> Tensor:
     return loop.apply("max", a, b) + log1p(exp(-apart))
 
 
+def log_sum_exp(x: Tensor, *dims: Any, **options: Any) -> Tensor:
+    """The logarithm of the sum of exponentials along dimensions, without overflow."""
+    most = x.max(*dims, **options)
+    most = x._loop.apply("select", isinf(most), 0.0, most)
+    return most + log(exp(x - most).sum(*dims, **options))
+
+
+def norm(x: Tensor, kind: Any = None, *dims: Any, **options: Any) -> Tensor:
+    """The root of the sum of squares along dimensions."""
+    if kind not in (None, 2, "fro"):
+        raise ConfigError(
+            f"a norm of {x.name} of order {kind!r}",
+            hint="norms are roots of sums of squares, np.linalg.norm(x, axis='n'); others are "
+            "abs(x).sum('n'), abs(x).max('n')",
+            field="ord",
+        )
+    root: Tensor = x.sum_squares(*dims, **options) ** 0.5
+    return root
+
+
 def remainder(a: Any, b: Any) -> Tensor:
     """What is left of a division that rounds down: exact for whole numbers below 2^24."""
     apply = _loop(a, b).apply

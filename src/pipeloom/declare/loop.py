@@ -34,7 +34,7 @@ from pipeloom.declare.tensor import Tensor
 from pipeloom.declare.values import number_of, tile_of
 from pipeloom.declare.written_masks import recognised
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import BOOL, F32, U8, DType, dtype_for
+from pipeloom.machine.dtypes import BOOL, F32, I32, U8, DTypeLike, dtype_for
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import by_elements, evaluate
@@ -73,7 +73,7 @@ class Loop(DeclaredArrays, CarriedValues):
 
     # --- values from outside ----------------------------------------------------------------------
 
-    def stream(self, name: str, dtype: DType | str, **dims: int) -> Tensor:
+    def stream(self, name: str, dtype: DTypeLike, **dims: int) -> Tensor:
         """A tile of global memory per iteration; its array has these dimensions.
 
         Args:
@@ -90,7 +90,7 @@ class Loop(DeclaredArrays, CarriedValues):
             )
         return self._input(NodeKind.STREAM, name, dtype, dims)
 
-    def resident(self, name: str, dtype: DType | str, **dims: int) -> Tensor:
+    def resident(self, name: str, dtype: DTypeLike, **dims: int) -> Tensor:
         """A tile of global memory that is the same in every iteration.
 
         Args:
@@ -104,7 +104,7 @@ class Loop(DeclaredArrays, CarriedValues):
     def scalar(
         self,
         name: str,
-        dtype: DType | str | float | None = F32,
+        dtype: DTypeLike | float | None = F32,
         usual: float | None = None,
         *,
         positive: bool = False,
@@ -115,17 +115,19 @@ class Loop(DeclaredArrays, CarriedValues):
 
         Args:
             name: The argument's name.
-            dtype: Its type, which is f32; a number here is the usual value.
+            dtype: What it is in the loop: f32; i32, a whole number; or bool. Launches pass f32,
+                which has whole numbers below 2^24 exactly. A number here is the usual value.
             usual: The value in trials and pages that name none.
             positive: Whether the declaration relies on a value above 0, not too near to it nor
                 to infinity (from 2^-64 to 2^24).
         """
-        if dtype is not None and not isinstance(dtype, DType | str):
+        if isinstance(dtype, Real):
             usual, dtype = dtype, F32
-        if dtype is not None and dtype_for(dtype) != F32:
+        kind = F32 if dtype is None else dtype_for(dtype)
+        if kind not in (F32, I32, BOOL):
             raise ConfigError(
-                f"the scalar {name!r} is {dtype}, and launches pass f32",
-                hint=f"declare loop.scalar({name!r}, pl.F32); whole numbers below 2^24 are exact",
+                f"the scalar {name!r} is {kind}, and launches pass f32",
+                hint=f"declare loop.scalar({name!r}, pl.F32), or pl.I32 for a whole number",
                 field=name,
             )
         if usual is not None and not isinstance(usual, Real):
@@ -141,7 +143,8 @@ class Loop(DeclaredArrays, CarriedValues):
             start=None if usual is None else number_of(usual, "usual"),
             positive=positive,
         )
-        return Tensor(self, self._add(node))
+        found = Tensor(self, self._add(node))
+        return found if kind == F32 else found != 0.0 if kind == BOOL else found.to(I32)
 
     def left(self, dim: str, size: int | None = None) -> Tensor:
         """How many elements the array still has along a dimension, from each one of a tile on.
@@ -215,7 +218,7 @@ class Loop(DeclaredArrays, CarriedValues):
     def carry(
         self,
         name: str,
-        dtype: DType | str = F32,
+        dtype: DTypeLike = F32,
         *,
         start: float | Tensor = 0.0,
         **dims: int,
@@ -261,7 +264,7 @@ class Loop(DeclaredArrays, CarriedValues):
         return found
 
     def _input(
-        self, kind: NodeKind, name: str, dtype: DType | str, dims: Mapping[str, int]
+        self, kind: NodeKind, name: str, dtype: DTypeLike, dims: Mapping[str, int]
     ) -> Tensor:
         tile = tile_of(name, dtype, dims)
         truths = tile.dtype.is_bool
@@ -278,7 +281,7 @@ class Loop(DeclaredArrays, CarriedValues):
         op: str | OpDef,
         *operands: Tensor | float,
         over: tuple[str, ...] = (),
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         name: str | None = None,
     ) -> Tensor:
         """An op of the vocabulary, or one of your own, on values; reduced ``over`` dimensions.
@@ -310,7 +313,11 @@ class Loop(DeclaredArrays, CarriedValues):
         mask = recognised(self, self._nodes, known.name, names)
         if mask is not None and name is None and dtype is None:
             return mask
-        types = [self._nodes[n].type for n in names]
+        given_types = [v.type if isinstance(v, Tensor) else None for v in operands]
+        types = [
+            self._nodes[n].type if over or kind is None else kind
+            for n, kind in zip(names, given_types, strict=True)
+        ]
         sizes = self._in_order(types, f"{self.name}.{known.name}")
         strange = [dim for dim in over if dim not in sizes]
         if strange or (bool(over) != (known.reduce is not None)):
@@ -344,7 +351,7 @@ class Loop(DeclaredArrays, CarriedValues):
             sizes = {dim: sizes[dim] for dim in dims if dim in sizes}
         return sizes
 
-    def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
+    def store(self, name: str, value: Tensor, dtype: DTypeLike | None = None) -> Tensor:
         """Store a value: of carried ones the last, or (if it has ``over``) one per iteration.
 
         Args:
@@ -355,9 +362,13 @@ class Loop(DeclaredArrays, CarriedValues):
         """
         truths = self.type_of(self._operand(value)).dtype.is_bool
         dtype = U8 if truths and (dtype is None or dtype_for(dtype).is_bool) else dtype
-        if dtype is not None and dtype_for(dtype) != self.type_of(self._operand(value)).dtype:
-            value = self.apply("convert", value, dtype=dtype)
         stored = self._operand(value)
+        lies = self.type_of(stored)
+        kind = value.type if isinstance(value, Tensor) else lies
+        kind = kind if dtype is None else replace(kind, dtype=dtype_for(dtype))
+        if kind != lies:
+            value = self.apply("convert", value, dtype=kind.dtype)
+            stored = self._operand(value)
         kind = self.type_of(stored)
         known = self._nodes.get(name)
         if known is not None and known.kind in (NodeKind.CARRY, NodeKind.OP):

@@ -7,6 +7,7 @@ the name of a dimension for an axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from numbers import Real
 from operator import and_, invert, lshift, ne, or_, rshift, xor
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from pipeloom.checks import nearest
 from pipeloom.declare import composed
 from pipeloom.errors import ConfigError
 
@@ -26,66 +28,127 @@ def ufunc(
     loop: Loop, name: str, method: str, given: Sequence[Any], options: Mapping[str, Any]
 ) -> Tensor:
     """What NumPy calls for an element-wise function."""
+    if method == "reduce" and name in _REDUCED:
+        first = () if given[1:] or "axis" in options else (0,)
+        return cast("Tensor", _REDUCED[name](*given, *first, **options))
     op, made = _UFUNCS.get(name), _COMPOSED.get(name)
     if (op is None and made is None) or method != "__call__" or options:
-        raise ConfigError(
-            f"NumPy's {name} is no function of values of a loop",
-            hint=f"there are {', '.join((*_UFUNCS, *_COMPOSED))}",
-            field=name,
-        )
+        raise _unknown(f"{name}.{method}" if method != "__call__" else name)
     # NumPy hands its own numbers over as arrays without dimensions.
     numbers = (v.item() if isinstance(v, np.ndarray) and not v.ndim else v for v in given)
     return made(*numbers) if made is not None else loop.apply(str(op), *numbers)
 
 
-def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+def element_wise(name: str) -> Callable[..., Any] | None:
+    """The function of elements that NumPy calls so; None if there is none for values of a loop."""
+    op = _UFUNCS.get(name)
+    if op is not None:
+        return lambda x, *more: x._loop.apply(op, x, *more)
+    return _COMPOSED.get(name)
+
+
+def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """What NumPy calls for any other function."""
     if name in _OPS and not options:
         return loop.apply(_OPS[name], *given)
     if name == "clip":
-        return _clipped(loop, given, options)
-    if name == "nan_to_num" and {*options} <= {"nan", "posinf", "neginf"} and len(given) == 1:
-        return composed.nan_to_num(*given, **options)
-    found = _REDUCTIONS.get(name)
-    taken = {"axis", "ddof"} if name in ("var", "std") else {"axis"}
-    if found is not None and {*options} <= taken:
-        reduced: Tensor = getattr(given[0], found)(*given[1:], **options)
-        return reduced
-    known = name in _OPS or found is not None
+        return clipped(loop, given, options)
+    found = _FUNCTIONS.get(name)
+    taken = {"axis", "keepdims", "ddof"} if name in ("var", "std") else {"axis", "keepdims"}
+    if found is not None and {*options} <= _OPTIONS.get(name, taken):
+        return found(*given, **options)
+    if found is None and name not in _OPS:
+        raise _unknown(name)
     raise ConfigError(
-        f"NumPy's {name} is no function of values of a loop"
-        if not known
-        else f"NumPy's {name} takes no {', '.join(options)} for values of a loop",
-        hint=f"there are {', '.join((*_OPS, 'clip', 'nan_to_num', *_REDUCTIONS))}; an axis is a "
-        "dimension's name",
+        f"NumPy's {name} takes no {', '.join(options)} for values of a loop",
+        hint="leave it out; an axis is a dimension's name",
         field=name,
     )
 
 
-def axes(name: str, dims: Sequence[object], options: Mapping[str, object]) -> tuple[str, ...]:
-    """The dimensions of a reduction, named one by one or by NumPy's ``axis``; () where none is.
+def _unknown(name: str) -> ConfigError:
+    return ConfigError(
+        f"NumPy's {name} is no function of values of a loop", hint=instead(name), field=name
+    )
+
+
+def instead(name: str) -> str:
+    """What to write where there is no such function of values.
+
+    Args:
+        name: What NumPy or PyTorch call it.
+    """
+    for names, remedy in _INSTEAD.items():
+        if name in names.split():
+            return remedy
+    known = (*_UFUNCS, *_COMPOSED, *_OPS, "clip", *_FUNCTIONS)
+    return f"{nearest(name, known)}; an op of your own is a pl.OpDef for loop.apply"
+
+
+def axes(
+    name: str, known: Sequence[str], dims: Sequence[object], options: Mapping[str, object]
+) -> tuple[str, ...]:
+    """The dimensions of a reduction, named one by one, by ``axis`` or by ``dim``, or counted as an
+    array's are; () where none is. Without them, others are matched by name: nothing needs
+    ``keepdims``, and nothing is said against it.
 
     Args:
         name: The value that is reduced.
+        known: Its dimensions.
         dims: Those that were named by their place.
         options: Those that were named by a keyword.
     """
-    given = [*dims, options.get("axis")]
-    flat = [d for one in given for d in (one if isinstance(one, tuple) else (one,))]
-    found = tuple(dim for dim in flat if isinstance(dim, str))
-    strange = [key for key in options if key != "axis"]
-    strange += [repr(dim) for dim in flat if dim is not None and not isinstance(dim, str)]
+    given = [*dims, options.get("axis"), options.get("dim")]
+    flat = [d for one in given for d in (one if isinstance(one, tuple | list) else (one,))]
+    strange = [key for key in options if key not in ("axis", "dim", "keepdims", "keepdim")]
+    strange += [repr(dim) for dim in flat if not _names_one(dim, known)]
     if strange:
         raise ConfigError(
             f"a reduction of {name} takes no {', '.join(strange)}",
-            hint="an axis is a dimension's name, x.max('n') or x.max(axis='n'); what is left is "
-            "matched by name, so x - x.max('n') needs no keepdims",
+            hint="an axis is a dimension's name, x.max('n') or x.max(axis='n')",
             field=name,
         )
-    return found
+    return tuple(_named(dim, known) for dim in flat if dim is not None)
 
 
-def _clipped(loop: Loop, given: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+def order(name: str, known: tuple[str, ...], dims: Sequence[object]) -> tuple[str, ...]:
+    """The dimensions of a value that is transposed.
+
+    Args:
+        name: The value.
+        known: Its dimensions.
+        dims: All of them, by name or counted, in their new order; the other way round if empty.
+    """
+    flat = [d for one in dims for d in (one if isinstance(one, tuple | list) else (one,))]
+    if any(d is None or not _names_one(d, known) for d in flat) or (
+        flat and {_named(dim, known) for dim in flat} != {*known}
+    ):
+        raise ConfigError(
+            f"{name} has dimensions {', '.join(known)}, and is transposed to {dims}",
+            hint=f"name all of them in their new order: x.transpose{tuple(reversed(known))}",
+            field=name,
+        )
+    return tuple(_named(dim, known) for dim in flat) or known[::-1]
+
+
+def _names_one(dim: object, known: Sequence[str]) -> bool:
+    if isinstance(dim, int) and not isinstance(dim, bool):
+        return -len(known) <= dim < len(known)
+    return dim is None or isinstance(dim, str)
+
+
+def _named(dim: object, known: Sequence[str]) -> str:
+    return known[dim] if isinstance(dim, int) else str(dim)
+
+
+def swapped_axes(x: Tensor, first: str | int, second: str | int) -> Tensor:
+    """Two dimensions change places."""
+    known = x.type.dims
+    one, other = (_named(dim, known) for dim in (first, second))
+    return x.transpose(*({one: other, other: one}.get(dim, dim) for dim in known))
+
+
+def clipped(loop: Loop, given: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
     """Not below one end, not above the other; None, or its keyword left out, is no end."""
     places = dict(zip(("low", "high"), given[1:], strict=False))
     bounds = places | {_BOUNDS.get(key, key): value for key, value in options.items()}
@@ -111,17 +174,94 @@ _BOUNDS = {"a_min": "low", "min": "low", "a_max": "high", "max": "high"}
 """What NumPy calls the ends of ``clip``."""
 _OPS = {"where": "select", "round": "round"}
 """Functions that are ops."""
-_REDUCTIONS = {
-    **{
-        name: name
-        for name in (
-            *("sum", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin"),
-        )
-    },
-    "amax": "max",
-    "amin": "min",
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda x, *more, **options: getattr(x, name)(*more, **options)
+
+
+def _without_nan(x: Tensor, other: float) -> Tensor:
+    return x._loop.apply("select", composed.isnan(x), other, x)
+
+
+def _selected(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.0) -> Any:
+    found = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = condition._loop.apply("select", condition, choice, found)
+    return found
+
+
+_REDUCTIONS = ("sum", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin")
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        **{name: _method(name) for name in (*_REDUCTIONS, "transpose")},
+        "amax": _method("max"),
+        "amin": _method("min"),
+        "average": _method("mean"),
+        "ptp": lambda x, *d, **o: x.max(*d, **o) - x.min(*d, **o),
+        "norm": composed.norm,
+        "count_nonzero": lambda x, *d, **o: _truth(x).sum(*d, **o),
+        "nansum": lambda x, *d, **o: _without_nan(x, 0.0).sum(*d, **o),
+        "nanmax": lambda x, *d, **o: _without_nan(x, -inf).max(*d, **o),
+        "nanmin": lambda x, *d, **o: _without_nan(x, inf).min(*d, **o),
+        "nan_to_num": composed.nan_to_num,
+        "select": _selected,
+        "dot": lambda a, b: a @ b,
+        "inner": lambda a, b: a @ b,
+        "outer": lambda a, b: a * b,
+        "swapaxes": swapped_axes,
+    }
+)
+"""Functions of values and dimensions."""
+_OPTIONS = {
+    "nan_to_num": {"nan", "posinf", "neginf"},
+    "transpose": {"axes"},
+    **{name: set[str]() for name in ("dot", "inner", "outer", "swapaxes")},
+    "select": {"default"},
 }
-"""Functions that are methods."""
+"""What they take by keyword, where that is not ``axis`` and ``keepdims``."""
+_REDUCED: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "add": _method("sum"),
+        "maximum": _method("max"),
+        "minimum": _method("min"),
+        "logical_or": _method("any"),
+        "logical_and": _method("all"),
+        "logaddexp": lambda x, *d, **o: composed.log_sum_exp(x, *d, **o),
+    }
+)
+"""What ``np.add.reduce`` and others are, along the first axis unless one is named."""
+_INSTEAD = {
+    "cumsum cumprod cummax cummin logcumsumexp accumulate add.accumulate": "run the loop along it "
+    "with a tile of 1 and carry what has come so far: y = total + x; loop.store('out', y); "
+    "total.becomes(y.sum('n'))",
+    "sort argsort topk median quantile percentile partition": "the largest ones one after the "
+    "other: i = x.argmax('n'); x = pl.where(loop.index('n') == i, -np.inf, x); else sort outside",
+    "take take_along_axis gather index_select choose": "of columns, "
+    "pl.where(loop.index('n') == i, x, 0.0).sum('n'); of rows, loop.indices and loop.place",
+    "split chunk narrow array_split hsplit vsplit tensor_split unbind": "declare a stream for each "
+    "part; a launch passes parts of one array",
+    "concatenate concat stack hstack vstack cat append": "store each part as an output of its own; "
+    "a launch passes parts of one array",
+    "reshape view flatten ravel unflatten squeeze unsqueeze expand_dims expand broadcast_to": (
+        "declare arrays with the dimensions that are needed, a launch passes views; values of "
+        "other dimensions are matched by name, x * row_factor"
+    ),
+    "repeat tile repeat_interleave": "values are matched by name, and repeated where one has no "
+    "such dimension; one element for 32 is pl.F32.per(32)",
+    "flip flipud fliplr roll diff shift pad": "declare the array a second time, as another "
+    "stream, and pass a view of it that begins elsewhere",
+    "einsum tensordot": "a @ b sums over the dimension that both have; elsewhere (a * b).sum('k')",
+    "prod": "of positive numbers np.exp(np.log(x).sum('n'))",
+    "tril triu tri": "pl.where(loop.index('n') <= loop.index('m'), x, 0.0)",
+    "arange linspace": "loop.index('n') is the place along a dimension",
+    "zeros_like ones_like full_like zeros ones full empty": "numbers are values: 0.0 * x + 1.0",
+    "backward grad detach requires_grad": "write the backward pass as a loop of its own",
+    "shape size ndim dtype dims": "x.type has dims, shape, sizes and dtype; loop.size('n') is how "
+    "many elements the array has",
+    "item tolist numpy cpu cuda": "loop.evaluate computes the numbers",
+}
+"""What to write where there is no such function."""
 _UFUNCS = {
     "add": "add",
     "subtract": "sub",
@@ -181,6 +321,8 @@ _COMPOSED: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
         "radians": composed.radians,
         "deg2rad": composed.radians,
         "square": lambda x: x * x,
+        "matmul": lambda a, b: a @ b,
+        "vecdot": lambda a, b: a @ b,
         "not_equal": ne,
         "bitwise_and": and_,
         "logical_and": lambda a, b: _truth(a) & _truth(b),

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, log2
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from pipeloom.declare import composed, numpy_names
-from pipeloom.declare.mask_numbers import mask_number
-from pipeloom.errors import ConfigError, UnknownMemberError
-from pipeloom.machine.dtypes import BOOL, I32, DType
+from pipeloom.declare import bits, composed, methods, numpy_names
+from pipeloom.errors import ConfigError
+from pipeloom.machine.dtypes import BOOL, I32, DTypeLike
 from pipeloom.program.tiles import TileType
 
 if TYPE_CHECKING:
     from pipeloom.declare.loop import Loop
 
-Axis = str | tuple[str, ...] | None
-"""What NumPy calls the dimensions of a reduction: one, several, or all."""
+Axis = str | int | tuple[str | int, ...] | None
+"""What NumPy calls the dimensions of a reduction: one, several, or all; by place or by name."""
 
 
 class Tensor:
     """A value of a loop, made by the loop's methods and by arithmetic.
 
-    Dimensions are matched by name, so broadcasting and transposes are free. ``a @ b`` sums over the
+    Dimensions are matched by name, so broadcasting and transposes are free: ``x.T`` only says in
+    which order an output has them. ``a @ b`` sums over the
     one dimension that both have. ``c += x`` on a carried value states its next value; from then on
     ``c`` means that.
 
@@ -33,12 +33,13 @@ class Tensor:
         carry: The carried value whose current state it is; None for any other.
     """
 
-    __slots__ = ("_carry", "_key", "_loop")
+    __slots__ = ("_carry", "_key", "_loop", "_order")
 
     def __init__(self, loop: Loop, name: str, carry: str | None = None) -> None:
         self._loop = loop
         self._key = loop.key_of(name)
         self._carry = None if carry is None else loop.key_of(carry)
+        self._order: tuple[str, ...] | None = None
 
     @property
     def carry(self) -> str | None:
@@ -53,7 +54,8 @@ class Tensor:
     @property
     def type(self) -> TileType:
         """Its dimensions, sizes and element type."""
-        return self._loop.type_of(self.name)
+        found = self._loop.type_of(self.name)
+        return found if self._order is None else found.ordered(self._order)
 
     def staged(self) -> Tensor:
         """The same value, through LDS: the workgroup loads it together and its waves share it."""
@@ -62,8 +64,21 @@ class Tensor:
 
     @property
     def T(self) -> Tensor:
-        """The same value: dimensions go by name, so a transpose has nothing to do."""
-        return self
+        """The same value with its dimensions the other way round, which an output then has.
+
+        Ops match dimensions by name, so nothing else changes.
+        """
+        return self.transpose()
+
+    def transpose(self, *dims: str | int | Sequence[str | int]) -> Tensor:
+        """The same value with its dimensions in another order, which an output then has.
+
+        Args:
+            *dims: All of them, in the order of the result; the other way round unless given.
+        """
+        turned = Tensor(self._loop, self.name, self.carry)
+        turned._order = numpy_names.order(self.name, self.type.dims, dims)
+        return turned
 
     def named(self, name: str) -> Tensor:
         """The same value under a name of yours, which pages and messages then show.
@@ -73,7 +88,7 @@ class Tensor:
         """
         return Tensor(self._loop, self._loop.rename(self.name, name), self.carry)
 
-    def to(self, dtype: DType | str) -> Tensor:
+    def to(self, dtype: DTypeLike) -> Tensor:
         """Converted, rounding to nearest even.
 
         Args:
@@ -81,115 +96,115 @@ class Tensor:
         """
         return self._loop.apply("convert", self, dtype=dtype)
 
-    def sum(self, *dims: str, **options: Axis) -> Tensor:
+    def sum(self, *dims: Axis, **options: Axis) -> Tensor:
         """Summed over dimensions; over all of them by default.
 
         Args:
             *dims: The dimensions to sum over.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return self._loop.apply("sum", self, over=self._along(dims, options))
 
-    def sum_squares(self, *dims: str, **options: Axis) -> Tensor:
+    def sum_squares(self, *dims: Axis, **options: Axis) -> Tensor:
         """The squares, summed over dimensions; over all of them by default.
 
         Args:
             *dims: The dimensions to sum over.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return self._loop.apply("sum_squares", self, over=self._along(dims, options))
 
-    def max(self, *dims: str, **options: Axis) -> Tensor:
+    def max(self, *dims: Axis, **options: Axis) -> Tensor:
         """The largest along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return self._loop.apply("amax", self, over=self._along(dims, options))
 
-    def min(self, *dims: str, **options: Axis) -> Tensor:
+    def min(self, *dims: Axis, **options: Axis) -> Tensor:
         """The smallest along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return self._loop.apply("amin", self, over=self._along(dims, options))
 
-    def any(self, *dims: str, **options: Axis) -> Tensor:
+    def any(self, *dims: Axis, **options: Axis) -> Tensor:
         """Whether any is true along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return self._loop.apply("any", self, over=self._along(dims, options))
 
-    def all(self, *dims: str, **options: Axis) -> Tensor:
+    def all(self, *dims: Axis, **options: Axis) -> Tensor:
         """Whether all are true along dimensions; along all of them by default.
 
         Args:
             *dims: The dimensions that disappear.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return ~(~self).any(*dims, **options)
 
-    def mean(self, *dims: str, **options: Axis) -> Tensor:
+    def mean(self, *dims: Axis, **options: Axis) -> Tensor:
         """The sum over dimensions, divided by how many elements the array has along them.
 
         Args:
             *dims: The dimensions that disappear; the loop's own is none of them.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return self._loop.mean(self, self._along(dims, options))
 
-    def var(self, *dims: str, ddof: int = 0, **options: Axis) -> Tensor:
+    def var(self, *dims: Axis, ddof: int = 0, **options: Axis) -> Tensor:
         """The mean square of the distance from the mean.
 
         Args:
             *dims: The dimensions that disappear; the loop's own is none of them.
             ddof: Subtracted from how many there are, of which the mean is taken.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         along = self._along(dims, options)
         return self._loop.mean((self - self._loop.mean(self, along)) ** 2, along, ddof)
 
-    def std(self, *dims: str, ddof: int = 0, **options: Axis) -> Tensor:
+    def std(self, *dims: Axis, ddof: int = 0, **options: Axis) -> Tensor:
         """The square root of the variance.
 
         Args:
             *dims: The dimensions that disappear; the loop's own is none of them.
             ddof: Subtracted from how many there are, of which the mean is taken.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         return self.var(*dims, ddof=ddof, **options) ** 0.5
 
-    def argmax(self, *dim: str, **options: Axis) -> Tensor:
+    def argmax(self, *dim: Axis, **options: Axis) -> Tensor:
         """Where the largest element stands along a dimension, the first of equal ones.
 
         Args:
             *dim: The dimension that disappears.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         (one,) = self._along(dim, options, most=1)
         return self._first(one, self.max(one))
 
-    def argmin(self, *dim: str, **options: Axis) -> Tensor:
+    def argmin(self, *dim: Axis, **options: Axis) -> Tensor:
         """Where the smallest element stands along a dimension, the first of equal ones.
 
         Args:
             *dim: The dimension that disappears.
-            **options: The same as NumPy says it: ``axis="n"``.
+            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
         (one,) = self._along(dim, options, most=1)
         return self._first(one, self.min(one))
 
     def _along(
-        self, dims: tuple[str, ...], options: Mapping[str, Axis], most: int | None = None
+        self, dims: tuple[Axis, ...], options: Mapping[str, Axis], most: int | None = None
     ) -> tuple[str, ...]:
         """The dimensions that a reduction removes; all unless some are named."""
-        found = numpy_names.axes(self.name, dims, options) or self.type.dims
+        found = numpy_names.axes(self.name, self.type.dims, dims, options) or self.type.dims
         if most is None or len(found) == most:
             return found
         raise self._no(f"place along {', '.join(found)}", f"name one: x.argmax({found[-1]!r})")
@@ -283,56 +298,39 @@ class Tensor:
         return self._loop.apply("eq", self == other, 0.0)
 
     def __and__(self, other: Tensor | int) -> Tensor:
-        if _whole(self):
-            return self._bits("bit_and", "&", other)
-        return self._loop.apply("mul", _truth("&", self), _truth("&", other), dtype=BOOL)
+        if bits.is_whole(self):
+            return bits.combined(self, "bit_and", "&", other)
+        return self._loop.apply("mul", bits.truth("&", self), bits.truth("&", other), dtype=BOOL)
 
     def __or__(self, other: Tensor | int) -> Tensor:
-        if _whole(self):
-            return self._bits("bit_or", "|", other)
-        return self._loop.apply("max", _truth("|", self), _truth("|", other), dtype=BOOL)
+        if bits.is_whole(self):
+            return bits.combined(self, "bit_or", "|", other)
+        return self._loop.apply("max", bits.truth("|", self), bits.truth("|", other), dtype=BOOL)
 
     def __xor__(self, other: Tensor | int) -> Tensor:
-        if _whole(self):
-            return self._bits("bit_xor", "^", other)
-        return _truth("^", self) != _truth("^", other)
+        if bits.is_whole(self):
+            return bits.combined(self, "bit_xor", "^", other)
+        return bits.truth("^", self) != bits.truth("^", other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> Tensor:
-        if _whole(self):
+        if bits.is_whole(self):
             return self ^ -1
-        return self._loop.apply("eq", _truth("~", self), 0.0)
+        return self._loop.apply("eq", bits.truth("~", self), 0.0)
 
     def __lshift__(self, places: int) -> Tensor:
         """As an i32, from which bits may fall out at its upper end."""
-        return self._bits("shift_left", "<<", self._places("<<", places))
+        return bits.combined(self, "shift_left", "<<", bits.places(self, "<<", places))
 
     def __rshift__(self, places: int) -> Tensor:
-        return self._bits("shift_right", ">>", self._places(">>", places))
+        return bits.combined(self, "shift_right", ">>", bits.places(self, ">>", places))
 
     def __rlshift__(self, number: object) -> Tensor:
         raise self._no(f"{number!r} << x", "powers of two are 2 ** x")
 
     def __rrshift__(self, number: object) -> Tensor:
         raise self._no(f"{number!r} >> x", "shift by a number: x >> 3")
-
-    def _places(self, sign: str, places: object) -> int:
-        if _whole(self) and isinstance(places, Integral) and 0 <= int(places) < 32:
-            return int(places)
-        raise self._no(
-            f"{sign} {places!r}",
-            "whole numbers are shifted, x.to(pl.I32), by a number from 0 to 31",
-        )
-
-    def _bits(self, op: str, sign: str, other: object) -> Tensor:
-        if isinstance(other, Integral) and not isinstance(other, bool):
-            return self._loop.apply(
-                op, _as_i32(self), mask_number(self.name, sign, int(other)), dtype=I32
-            )
-        if isinstance(other, Tensor) and _whole(other):
-            return self._loop.apply(op, _as_i32(self), _as_i32(other), dtype=I32)
-        raise self._no(f"{sign} {other!r}", "bits are those of whole numbers: x.to(pl.I32)")
 
     def __abs__(self) -> Tensor:
         return self._loop.apply("max", self, -self)
@@ -351,7 +349,7 @@ class Tensor:
 
     def __array_function__(
         self, function: Any, _types: Any, given: Sequence[Any], options: Mapping[str, Any]
-    ) -> Tensor:
+    ) -> Any:
         """NumPy's other functions: reductions, whose axis is a dimension's name, and choices."""
         return numpy_names.function(self._loop, function.__name__, given, options)
 
@@ -409,13 +407,8 @@ class Tensor:
         raise self._no(f"{sign} {other!r}", "divide by a value, or a number other than 0")
 
     def __getattr__(self, name: str) -> Any:
-        """What people call methods, and are functions here."""
-        raise UnknownMemberError(
-            f"a value of a loop has no {name}",
-            hint=f"functions are pipeloom's, pl.{name}(x), or NumPy's, np.{name}(x); methods are "
-            "sum, mean, var, std, max, min, any, all, argmax, argmin, sum_squares, to, staged",
-            field=name,
-        )
+        """What is a method elsewhere: NumPy's functions of one value, and PyTorch's."""
+        return methods.found(self, name)
 
     def _no(self, what: str, hint: str) -> ConfigError:
         return ConfigError(
@@ -428,22 +421,3 @@ class Tensor:
 
 LARGEST_INDEX = 2.0**24
 """Above every index, which are whole numbers in f32."""
-
-
-def _whole(value: Tensor) -> bool:
-    return value.type.dtype.is_integer and not value.type.dtype.is_bool
-
-
-def _as_i32(value: Tensor) -> Tensor:
-    return value if value.type.dtype == I32 else value.to(I32)
-
-
-def _truth(sign: str, value: object) -> Tensor:
-    if isinstance(value, Tensor) and value.type.dtype.is_bool:
-        return value
-    name = value.name if isinstance(value, Tensor) else repr(value)
-    raise ConfigError(
-        f"{sign} takes truth values or whole numbers, and {name} is neither",
-        hint="compare it first, (x > 0) & (y > 0), or convert it: x.to(pl.I32) & 15",
-        field=name,
-    )

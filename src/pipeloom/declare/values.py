@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from pipeloom.checks import check_int, plain_int
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError, GraphError
-from pipeloom.machine.dtypes import F32, DType, dtype_for
+from pipeloom.machine.dtypes import F32, DType, DTypeLike, dtype_for
 from pipeloom.program.block_ops import check_block_op
 from pipeloom.program.nodes import Blocks, Node, NodeKind
 from pipeloom.program.tiles import TileType
@@ -231,7 +231,7 @@ def number_of(value: float, field: str) -> float:
         ) from error
 
 
-def tile_of(name: object, dtype: DType | str, dims: Mapping[str, int]) -> TileType:
+def tile_of(name: object, dtype: DTypeLike, dims: Mapping[str, int]) -> TileType:
     """The type of a value with these dimensions."""
     sizes = {dim: plain_int(size) for dim, size in dims.items()}
     for dim, size in sizes.items():

@@ -371,6 +371,9 @@ I32 = DType("i32", 0, 31)
 BOOL = DType("bool", 0, 0)
 """A truth value: what comparisons give."""
 
+DTypeLike = DType | str | type
+"""What stands for a type: one of these, a name, or NumPy's or PyTorch's type."""
+
 DTYPES: tuple[DType, ...] = (
     F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, BF6, FP4, MXFP8, MXFP6,
     MXFP4, E8M0, I4, U4, I8, U8, I32, BOOL,
@@ -391,11 +394,28 @@ def stored_as(dtype: DType, narrow: DType = F32) -> DType:
     return narrow if dtype.bits <= 8 else dtype
 
 
-def dtype_for(name: str | DType) -> DType:
+_ENDINGS = {Specials.LAST_NAN: "fn", Specials.NONE: "fn", Specials.FNUZ: "fnuz"}
+"""How NumPy's and PyTorch's names of small floats say which numbers they lack."""
+
+
+def _name_elsewhere(dtype: DType) -> str:
+    """What NumPy, ml_dtypes and PyTorch call a type."""
+    if dtype.scale is not None or dtype.covers > 1 or dtype.is_bool:
+        return dtype.name
+    if dtype.is_integer:
+        return f"{'u' * dtype.unsigned}int{dtype.bits}"
+    if dtype.bits > 8:
+        return f"{'b' * (dtype == BF16)}float{dtype.bits}"
+    ending = _ENDINGS.get(dtype.specials, "")
+    return f"float{dtype.bits}_e{dtype.exponent}m{dtype.mantissa}{ending}"
+
+
+def dtype_for(name: DTypeLike | object) -> DType:
     """The shipped type called ``name``; a ``DType`` is itself, if the name is not taken.
 
     Args:
-        name: A name such as ``bf16``, or a ``DType``.
+        name: A name such as ``bf16``, or a ``DType``. NumPy's and PyTorch's types are taken too,
+            as they are or by name: ``np.float16``, ``torch.bfloat16``, ``"float32"``.
     """
     if isinstance(name, DType):
         if any(dtype.name == name.name and dtype != name for dtype in DTYPES):
@@ -405,11 +425,12 @@ def dtype_for(name: str | DType) -> DType:
                 field="dtype",
             )
         return name
+    said = str(getattr(name, "__name__", name)).removeprefix("torch.").removesuffix("_")
     for dtype in DTYPES:
-        if dtype.name == name:
+        if said in (dtype.name, _name_elsewhere(dtype)):
             return dtype
     raise ConfigError(
         f"unknown element type {name!r}",
-        hint=nearest(str(name), [d.name for d in DTYPES]),
+        hint=nearest(said, [d.name for d in DTYPES]),
         field="dtype",
     )

@@ -56,6 +56,14 @@ class TileType:
         """Size by dimension."""
         return dict(zip(self.dims, self.shape, strict=True))
 
+    def ordered(self, dims: tuple[str, ...]) -> TileType:
+        """The same with its dimensions in another order.
+
+        Args:
+            dims: All of them.
+        """
+        return TileType(dims, tuple(self.sizes[dim] for dim in dims), self.dtype)
+
     def __str__(self) -> str:
         sizes = ", ".join(f"{d}={s}" for d, s in zip(self.dims, self.shape, strict=True))
         return f"{self.dtype}({sizes})"

@@ -1,0 +1,97 @@
+"""What is a method elsewhere: ``x.exp()``, ``x.clamp(min=0)``, ``x.float()``, ``x.softmax("n")``.
+
+NumPy's functions of elements by its names, PyTorch's by theirs, and the ops of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pipeloom.declare import composed, numpy_names
+from pipeloom.errors import UnknownMemberError
+from pipeloom.machine.dtypes import BF16, BOOL, F32, FP16, I32, dtype_for
+
+if TYPE_CHECKING:
+    from pipeloom.declare.tensor import Tensor
+
+
+def found(value: Tensor, name: str) -> Callable[..., Any]:
+    """The method of a value; raises for what none has.
+
+    Args:
+        value: The value.
+        name: What it is called.
+    """
+    function = _METHODS.get(name) or numpy_names.element_wise(name)
+    known = value._loop.ops
+    if function is None and name in known and known[name].reduce is None:
+        return partial(value._loop.apply, name, value)
+    if function is None:
+        raise UnknownMemberError(
+            f"a value of a loop has no {name}", hint=numpy_names.instead(name), field=name
+        )
+    return partial(function, value)
+
+
+def as_type(x: Tensor, dtype: object) -> Tensor:
+    """Converted as NumPy and PyTorch do: to whole numbers towards 0, where ``to`` rounds."""
+    to = dtype_for(dtype)
+    if to.is_bool:
+        return x if x.type.dtype.is_bool else x != 0.0
+    whole = to.is_integer and not x.type.dtype.is_integer
+    return (x._loop.apply("trunc", x) if whole else x).to(to)
+
+
+def softmax(x: Tensor, *dims: Any, **options: Any) -> Tensor:
+    """Exponentials over their sum."""
+    e = composed.exp(x - x.max(*dims, **options))
+    return e / e.sum(*dims, **options)
+
+
+def _clamped(x: Tensor, *ends: Any, **options: Any) -> Tensor:
+    return numpy_names.clipped(x._loop, (x, *ends), options)
+
+
+_METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "float": lambda x: x.to(F32),
+        "half": lambda x: x.to(FP16),
+        "bfloat16": lambda x: x.to(BF16),
+        "int": lambda x: as_type(x, I32),
+        "bool": lambda x: as_type(x, BOOL),
+        "astype": as_type,
+        "abs": abs,
+        "pow": lambda x, power: x**power,
+        "neg": lambda x: -x,
+        "add": lambda x, other: x + other,
+        "sub": lambda x, other: x - other,
+        "mul": lambda x, other: x * other,
+        "div": lambda x, other: x / other,
+        **{name: lambda x, other: x @ other for name in ("mm", "bmm", "dot")},
+        "relu": lambda x: x._loop.apply("max", x, 0.0),
+        "sigmoid": composed.sigmoid,
+        "erf": composed.erf,
+        "clamp": _clamped,
+        "clip": _clamped,
+        "clamp_min": lambda x, low: x._loop.apply("max", x, low),
+        "clamp_max": lambda x, high: x._loop.apply("min", x, high),
+        "masked_fill": lambda x, mask, value: x._loop.apply("select", mask, value, x),
+        "where": lambda x, condition, other: x._loop.apply("select", condition, x, other),
+        "amax": lambda x, *d, **o: x.max(*d, **o),
+        "amin": lambda x, *d, **o: x.min(*d, **o),
+        "norm": composed.norm,
+        "logsumexp": composed.log_sum_exp,
+        "softmax": softmax,
+        "log_softmax": lambda x, *d, **o: x - composed.log_sum_exp(x, *d, **o),
+        "t": lambda x: x.T,
+        "permute": lambda x, *dims: x.transpose(*dims),
+        "swapaxes": numpy_names.swapped_axes,
+        "contiguous": lambda x: x,
+        "copy": lambda x: x,
+        "clone": lambda x: x,
+    }
+)
+"""PyTorch's and NumPy's methods that are no functions of NumPy."""
