@@ -48,9 +48,8 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "d128": Form(decode_attention(keys=64, depth=128), {"v": 4}),
         "d64-pages": Form(decode_attention(keys=64, depth=64, page=16), {"v": 2}),
         "d128-pages": Form(decode_attention(keys=32, depth=128, page=16), {"v": 4}),
-        "d128-fp8": Form(
-            decode_attention(keys=64, depth=128, cache="fp8", scales="head"), {"v": 4}
-        ),
+        "d64-fp8": Form(decode_attention(keys=64, depth=64, cache="fp8", scales="head"), 1),
+        "d128-fp8": Form(decode_attention(keys=32, depth=128, cache="fp8", scales="head"), 1),
         "mla": Form(decode_latent(keys=16), {"v": 2}),
         "mla-pages": Form(decode_latent(keys=16, page=16), {"v": 2}),
         "mla-fp8": Form(decode_latent(keys=32, dtype="fp8"), {"v": 2}),

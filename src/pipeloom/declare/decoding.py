@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from pipeloom.declare.composed import LN2, LOG2_E
-from pipeloom.declare.functions import exp2, keep, maximum, rcp
+from pipeloom.declare.functions import exp2, keep, maximum, minimum, rcp
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.online_softmax import LOWEST, TINY, attend, of_type
 from pipeloom.declare.tensor import Tensor
@@ -22,6 +22,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BF16, F32, DType, dtype_for
 from pipeloom.program.address_maps import Sum
 from pipeloom.program.index_forms import Digit, digit
+from pipeloom.program.nodes import POSITIVE
 
 SHARES = "splits"
 SCALES = ("k_scale", "v_scale")
@@ -136,7 +137,10 @@ def _attend(
         found = found if of_k is None or not by_key else found * of_k
         return keep(found, loop.left("keys", keys), least)
 
-    whole = scale if of_k is None or by_key else scale * of_k
+    # Away from 0 and infinity as ``scale`` alone is: a masked score then has weight 0.
+    whole = scale
+    if of_k is not None and not by_key:
+        whole = minimum(maximum(scale * of_k, POSITIVE[0]), POSITIVE[1])
     found = attend(loop, scores, v, whole, dtype, rows, of_v if by_key else None)
     loop.store("out", found.rows if of_v is None or by_key else found.rows * of_v)
     loop.store("lse", found.lse)

@@ -33,9 +33,27 @@ class Processor:
     """``EF_AMDGPU_MACH`` in the flags of its code objects (LLVM, AMDGPUUsage)."""
     long_f64_passes: int
     """Of ``v_mfma_f64_16x16x4_f64`` (LLVM, SISchedule)."""
+    widening: frozenset[str] = frozenset()
+    """Instructions that make two 16-bit floats of two of 8 bits (CDNA4 ISA)."""
 
 
+_WIDENING = frozenset(
+    f"v_cvt_scalef32_pk_{wide}_{narrow}" for wide in ("bf16", "f16") for narrow in ("fp8", "bf8")
+)
 PROCESSORS: Mapping[str, Processor] = MappingProxyType(
-    {"gfx942": Processor(0x4C, 8), "gfx950": Processor(0x4F, 16)}
+    {"gfx942": Processor(0x4C, 8), "gfx950": Processor(0x4F, 16, _WIDENING)}
 )
 """The processors, as LLVM names them, whose encoding is assembled, decoded and emulated here."""
+
+
+def widening(processor: str, source: str, dtype: str) -> str | None:
+    """The instruction that makes two 16-bit floats of two of 8 bits, times a power of two.
+
+    Args:
+        processor: As LLVM names it.
+        source: The element type's name.
+        dtype: That of the results.
+    """
+    name = f"v_cvt_scalef32_pk_{ {'fp16': 'f16'}.get(dtype, dtype) }_{source}"
+    known = PROCESSORS.get(processor)
+    return name if known is not None and name in known.widening else None

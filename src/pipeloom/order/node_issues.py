@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, log2, prod
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.cdna import WAVE_LANES, widening
 from pipeloom.machine.target import REGISTER_BYTES, Target
 from pipeloom.order.layouts import Layouts
 from pipeloom.order.matrix_choice import Product
@@ -104,7 +104,11 @@ class NodeIssues:
         plain = (len(lowered.instructions) - lowered.slow) * each
         if node.op == "convert":
             plain = 0 if self._packed(node) or self._unpacked(node) else each
-        plain += ceil((self._packed(node) + self._unpacked(node)) * each)
+        types = (self.meaning[name].type.dtype.name for name in (node.uses[0], node.name))
+        if node.op == "convert" and widening(self.target.encoded_as, *types):
+            plain = ceil(each / 2)
+        else:
+            plain += ceil((self._packed(node) + self._unpacked(node)) * each)
         return tuple(
             Issue(unit, count)
             for unit, count in ((Unit.TRANS, slow), (Unit.VECTOR, plain))

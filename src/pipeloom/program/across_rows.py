@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.program.program import Program
 from pipeloom.program.resources import Layout
@@ -34,7 +35,8 @@ def turned_tiles(program: Program) -> frozenset[str]:
 
 
 def comes_transposed(layout: Layout, bits: int, target: Target) -> bool:
-    """Whether a read of LDS across rows brings 64 bits of a lane's run of K at once.
+    """Whether a read of LDS across rows brings 64 bits of a lane at once, of a run of K or of
+    several that one instruction takes.
 
     Args:
         layout: Of a matrix operand, in registers.
@@ -44,4 +46,6 @@ def comes_transposed(layout: Layout, bits: int, target: Target) -> bool:
     numbers = dict(layout.numbers)
     quads = "permuted" in numbers or layout.kind == "accumulator"
     run = numbers.get("run", 0) or (QUAD if quads else LOAD_BYTES * 8 // bits)
-    return f"{VERB}{bits}" in target.extra_instructions and run * bits >= BITS
+    together = numbers.get("depth", 0) * numbers.get("side", 0) // WAVE_LANES  # of an instruction
+    known = f"{VERB}{bits}" in target.extra_instructions
+    return known and max(run, together) * bits >= BITS

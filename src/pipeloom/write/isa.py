@@ -186,6 +186,8 @@ def _table() -> dict[str, Opcode]:
         "v_bfe_i32 v_max3_f32 v_min3_f32"
     )
     add(ternary, "=v1", "svi1", "svi1", "svi1")
+    widening = " ".join(expand("v_cvt_scalef32_pk_{bf16|f16}_{fp8|bf8}"))
+    add(widening, "=v1", "sv1", "svi1")
     add("v_dot2_f32_f16 v_dot2_f32_bf16", "=v1", "svi1", "svi1", "svi1")
     add("v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")
     add("v_cvt_f32_fp8 v_cvt_f32_bf8", "=v1", "svi1")

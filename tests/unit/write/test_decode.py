@@ -23,6 +23,7 @@ from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Meaning, Program, Step, Work
 from pipeloom.program.index_forms import digit
 from pipeloom.write import assemble, emit_program, launch_record
+from pipeloom.write.lower.register_kinds import accumulators
 
 pytestmark = pytest.mark.usefixtures("short_search")
 Array = np.ndarray[Any, Any]
@@ -125,8 +126,13 @@ def paged(
 
 
 def test_caches_of_8_bits_in_pages() -> None:
-    """With a scale for each token, which lies in pages as its key does, NaN where no key is."""
+    """With a scale for each token, which lies in pages as its key does, NaN where no key is.
+    Values come as columns, four keys of either block of a product at a time."""
     kernel, rng, page = built(page=16, scales="token"), np.random.default_rng(5), 16
+    text = kernel.emitted.text
+    assert "ds_read_b64_tr_b8" in text
+    assert "ds_read_u8" not in text
+    assert "v_cvt_scalef32_pk_bf16_fp8" in text
     keys, rows, heads, batch = 80, 6, 2, 4
     lengths = np.array([0, 1, 49, keys])
     k, v = rng.standard_normal((2, batch, heads, keys, DEPTH)).astype(np.float32) * 3
@@ -155,6 +161,13 @@ def test_caches_of_8_bits_in_pages() -> None:
 @cache
 def latent() -> Program:
     return pipeline(decode_latent(16, TILE, 64, 32, page=16), "gfx950", {"v": 2})
+
+
+def test_sums_that_are_seldom_scaled_may_leave_the_vector_registers() -> None:
+    """The output is scaled where a maximum rises; scores are computed on in every iteration."""
+    program = latent()
+    assert not accumulators(program)
+    assert accumulators(program, seldom=True) == {"O"}
 
 
 def test_values_that_are_columns_of_keys() -> None:

@@ -22,6 +22,7 @@ from pipeloom.write.isa import (
 
 GFX950_ONLY = re.compile(
     r"v_dot2_f32_bf16|permlane|v_mfma_f32_(16x16x32|32x32x16)_(bf16|f16)|f8f6f4|v_cvt_pk_bf16|"
+    r"v_cvt_scalef32|"
     r"v_mfma_i32_(16x16x64|32x32x32)_i8|ds_read_b64_tr|buffer_load_dwordx4 .* lds"
 )
 

@@ -28,6 +28,7 @@ from pipeloom.write.lower.region import PredicatedRegion, mask_names
 from pipeloom.write.lower.register_tiles import partial as held_in_parts
 from pipeloom.write.lower.templates import templates_of
 from pipeloom.write.lower.vector_operands import Operands, OperandSource
+from pipeloom.write.lower.widened import plan_widened
 
 _MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
 
@@ -238,6 +239,10 @@ def _plan(
             and sources[0].tile.resource.type.dtype == tile.resource.type.dtype
         )
     )
+    if work.when is None and op.lowered() == _MOVE.lowered():
+        widened = plan_widened(context, work, target, sources[0], jobs)
+        if widened is not None:
+            return widened
     rounds = tile.resource.type.dtype.is_integer and not raw
     operands = Operands(context, tile, len(sources), raw=raw, node=work.node)
     kept = sources if op.lowered() == _MOVE.lowered() else sources[: bool(op.masks)]

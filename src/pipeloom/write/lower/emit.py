@@ -59,7 +59,7 @@ from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
 from pipeloom.write.lower.partial import check_parts, unfinished_sums
 from pipeloom.write.lower.region import PredicatedRegion, only_conditions
-from pipeloom.write.lower.register_kinds import accumulators, loaded_singly, multiplied_only
+from pipeloom.write.lower.register_kinds import accumulators, loaded_singly, movable_tiles
 from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.start_values import plan_start
 from pipeloom.write.lower.turn_clock import clock_of
@@ -138,7 +138,7 @@ class _Emission:
         memory.dealt = dealt
         self.clock = clock_of(program, memory, frame)
         summed = accumulators(program)
-        single, movable = loaded_singly(program), multiplied_only(program)
+        single, movable = loaded_singly(program), movable_tiles(program)
         tiles: dict[str, RegisterTile] = {}
         for resource in program.resources:
             if resource.space is not Space.LDS:

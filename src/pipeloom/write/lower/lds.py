@@ -7,7 +7,8 @@ each with all its copies.
 Reads across the rows of a tile in LDS: what is neighbours there is columns of the operand.
 
 16 lanes read a block of 16 elements by as many rows as 64 bits hold, 64 bits each, and exchange
-them (``ds_read_b64_tr_b16``, ``_b8``; CDNA4 ISA): lane l of them has column l, all its rows.
+them (``ds_read_b64_tr_b16``, ``_b8``; CDNA4 ISA): lane l of them has column l, all its rows, which
+need not follow each other.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from pipeloom.write.layout import (
     takes_rows,
 )
 from pipeloom.write.lower.linear import Table
-from pipeloom.write.lower.register_tiles import RegisterTile, k_axis, row_axis
+from pipeloom.write.lower.register_tiles import RegisterTile, row_axis
 
 Numbers = NDArray[Any]
 
@@ -327,7 +328,7 @@ def across_reads(
     tile: RegisterTile, slots: Sequence[int], what: str
 ) -> Iterator[tuple[list[int], Table]]:
     """By read: the slots that it fills, and the element at which each lane's 64 bits begin."""
-    deep, across = k_axis(tile.resource), row_axis(tile.resource)
+    across = row_axis(tile.resource)
     rows = BITS // tile.resource.type.dtype.bits
     per_row = LANES // rows
     lane = np.arange(WAVE_LANES)
@@ -335,9 +336,7 @@ def across_reads(
     for at in range(0, len(slots), rows):
         run = list(slots[at : at + rows])
         held = np.stack([tile.coordinates[slot] for slot in run])
-        source = held[0, leader].copy()
-        wanted = np.repeat(source[None], rows, axis=0)
-        wanted[..., deep] += np.arange(rows)[:, None]
+        wanted = held[:, leader].copy()
         wanted[..., across] += lane % LANES
         if not np.array_equal(held, wanted):
             raise EmitError(
@@ -345,6 +344,6 @@ def across_reads(
                 hint="use an operand layout in blocks of 16 or 32 rows",
                 field=what,
             )
-        source[:, deep] += lane % LANES // per_row
+        source = held[lane % LANES // per_row, leader]
         source[:, across] += lane % per_row * rows
         yield run, source

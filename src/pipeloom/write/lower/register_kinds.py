@@ -9,8 +9,9 @@ from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.lower.register_tiles import WORD
 
 
-def accumulators(program: Program) -> set[str]:
-    """What lives beside the vector registers: results of products that no loop computes on.
+def accumulators(program: Program, *, seldom: bool = False) -> set[str]:
+    """What lives beside the vector registers: results of products that no loop computes on; with
+    ``seldom`` those, too, on which loops compute under conditions only.
 
     Vector instructions cannot touch those registers, so outside of loops a move comes before.
     """
@@ -19,14 +20,16 @@ def accumulators(program: Program) -> set[str]:
     for _, section, work in program.works():
         if not work.is_copy and program.meaning[work.node].op in PRODUCTS:
             products |= {a.resource for a in (*work.writes, *work.accumulates)}
-        elif not work.is_copy and section.trips is not None:
+        elif not work.is_copy and section.trips and not (seldom and work.when):
             others |= {access.resource for access in work.accesses}
     return products - others
 
 
-def multiplied_only(program: Program) -> set[str]:
-    """Operands that only matrix instructions read, as they are loaded: these and loads can touch
-    accumulation registers, too. (Transposed reads of LDS cannot, as writers have them.)"""
+def movable_tiles(program: Program) -> set[str]:
+    """What accumulation registers may hold where vector registers do not suffice: results of
+    products on which loops compute under conditions only, and operands that only matrix
+    instructions read, as they are loaded: these and loads can touch accumulation registers, too.
+    (Transposed reads of LDS cannot, as writers have them.)"""
     found = {
         resource.name
         for resource in program.resources
@@ -37,7 +40,8 @@ def multiplied_only(program: Program) -> set[str]:
         product = not work.is_copy and program.meaning[work.node].op in PRODUCTS
         others = (*(work.writes if not work.is_copy else ()), *work.accumulates)
         found -= {a.resource for a in (*others, *(() if product else work.reads))}
-    return found - loaded_singly(program)
+    seldom = accumulators(program, seldom=True) - accumulators(program)
+    return found - loaded_singly(program) | seldom
 
 
 def loaded_singly(program: Program) -> set[str]:

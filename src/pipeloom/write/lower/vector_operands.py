@@ -243,7 +243,7 @@ class Operands:
             value = source.scalar
             return value if isinstance(value, int) else context.frame[value]
         place = context.registers(source.access).part(slot // source.tile.pack)
-        register = _readable(code, place, scratch)
+        register = readable(code, place, scratch)
         if self._unpacks(source):
             dtype = source.tile.resource.type.dtype.code
             unpack(code, context.target, dtype, scratch, register, slot % source.tile.pack)
@@ -260,7 +260,7 @@ class Operands:
         """A 32-bit operand where it lies, if vector instructions can read it there."""
         assert source.access is not None
         assert slot is not None
-        return _readable(code, self._context.registers(source.access).part(slot), scratch)
+        return readable(code, self._context.registers(source.access).part(slot), scratch)
 
     def apply(
         self,
@@ -361,7 +361,7 @@ def move(code: Code, into: Register, value: Operand) -> None:
         code("v_mov_b32", into, value)
 
 
-def _readable(code: Code, register: Register, scratch: Register) -> Register:
+def readable(code: Code, register: Register, scratch: Register) -> Register:
     """A register itself, or the copy that vector instructions can read."""
     if register.bank is not Bank.ACCUMULATOR:
         return register
