@@ -14,7 +14,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-RARELY = (200_000, 20, 50)
+RARELY = (1_000_000, 20, 50)
 """New values between two looks; a search that asks for one every 700 needs as much memory."""
 
 

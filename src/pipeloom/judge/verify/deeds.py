@@ -9,6 +9,7 @@ from pipeloom.judge.verify.views import View, view
 from pipeloom.program import VOCABULARY, Access, Box, Meaning, Node, NodeKind, Program, Space, Work
 from pipeloom.program.tiles import project
 
+FILES = (Space.REGISTER, Space.SCALAR)
 Key = tuple[str, int]
 """A resource and its copy."""
 
@@ -49,6 +50,14 @@ class Deed:
     def source(self) -> WaveAccess:
         """What a copy reads."""
         return self.reads[0][1]
+
+    @property
+    def of_registers(self) -> list[WaveAccess]:
+        """What it reads of registers."""
+        touches = [touch for _, touch, _, _ in self.reads]
+        if self.adds_to is not None:
+            touches.append(self.adds_to[0])
+        return [touch for touch in touches if touch.space in FILES]
 
 
 Deeds = dict[tuple[int, int], dict[int, Deed]]

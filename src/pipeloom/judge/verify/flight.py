@@ -12,13 +12,11 @@ from collections.abc import Iterator
 
 from pipeloom.judge.verify.blame import Hazard
 from pipeloom.judge.verify.dated_run import Moment
-from pipeloom.judge.verify.deeds import Deed, Key, WaveAccess
+from pipeloom.judge.verify.deeds import Key
 from pipeloom.judge.verify.findings import FindingKind
 from pipeloom.judge.verify.run_tables import RunTables
-from pipeloom.program import Space, Work
+from pipeloom.program import Work
 from pipeloom.program.tiles import overlap
-
-FILES = (Space.REGISTER, Space.SCALAR)
 
 
 def reads_in_flight(run: RunTables) -> Iterator[Hazard]:
@@ -26,39 +24,27 @@ def reads_in_flight(run: RunTables) -> Iterator[Hazard]:
     for walk in run.walks:
         flying: dict[Key, list[Moment]] = {}
         waves = walk.group.waves
-        read: dict[int, set[Key]] = {}
-        """By the step's ``id``: it reads the same in every trip."""
         for moment in walk.moments:
             step = moment.step
             if not isinstance(step, Work):
                 continue
-            keys = read.get(id(step))
-            if keys is None:
-                touches = _reads(run.deed(moment, waves[0]))
-                keys = read[id(step)] = {touch.key for touch in touches}
-            for key in keys & flying.keys():
-                flying[key] = [load for load in flying[key] if load.retire > moment.issue]
-                found = (_met(run, moment, load, key, w) for load in flying[key] for w in waves)
-                yield from [hazard for hazard in found if hazard is not None][:1]
-            if step.counter is not None:
-                for touch, _ in run.deed(moment, waves[0]).targets:
-                    if touch.space in FILES:
-                        flying.setdefault(touch.key, []).append(moment)
+            read, loads = run.plans.registers(moment.group, step)
+            for key in read & flying.keys():
+                late = [load for load in flying.pop(key) if load.retire > moment.issue]
+                if late:
+                    flying[key] = late
+                    found = (_met(run, moment, load, key, w) for load in late for w in waves)
+                    yield from [hazard for hazard in found if hazard is not None][:1]
+            for key in loads:
+                flying.setdefault(key, []).append(moment)
 
 
 def _met(run: RunTables, read: Moment, load: Moment, key: Key, wave: int) -> Hazard | None:
     filled = [touch.box for touch, _ in run.deed(load, wave).targets if touch.key == key]
-    taken = [touch.box for touch in _reads(run.deed(read, wave)) if touch.key == key]
+    taken = [touch.box for touch in run.deed(read, wave).of_registers if touch.key == key]
     if not any(overlap(one, other) for one in filled for other in taken):
         return None
     name, copy = key
     where = f"registers {name}" + f"[{copy}]" * (run.program.resource(name).copies > 1)
     seen = "what a load in flight leaves there"
     return Hazard(FindingKind.REGISTER, load, wave, read, wave, where, "", seen)
-
-
-def _reads(deed: Deed) -> Iterator[WaveAccess]:
-    touches = [touch for _, touch, _, _ in deed.reads]
-    if deed.adds_to is not None:
-        touches.append(deed.adds_to[0])
-    return (touch for touch in touches if touch.space in FILES)

@@ -105,13 +105,17 @@ def is_settled(top: int, found: Sequence[tuple[int, Cut | None]]) -> bool:
 
 
 class _Loop:
-    """One loop of a run: what is demanded in each trip, and who reaches how far."""
+    """One loop of a run: what is demanded in each trip, and who reaches how far.
+
+    What is demanded is written down only of trips that are compared: those around a cut.
+    """
 
     def __init__(self, run: RunTables, shape: LoopShape, trips: int) -> None:
         self._run = run
         self._shape = shape
         self._trips = trips
-        self._demands: list[set[Hashable]] = [set() for _ in range(trips)]
+        self._edges: list[list[Reliance]] = [[] for _ in range(trips)]
+        self._demands: dict[int, set[Hashable]] = {}
         self._reaches: set[tuple[int, int]] = set()
         self._fixed: set[tuple[int, int]] = set()
         self._spread = self._output_spread()
@@ -125,36 +129,36 @@ class _Loop:
         return -1 if moment.section < section else self._trips
 
     def add(self, edge: Reliance) -> None:
-        """Note a demand and what it rests on."""
-        demand, cell, seen = edge
-        moment, want = demand.moment, demand.want
-        at = self._at(moment)
-        fixed = want.is_fixed
-        sources: list[Hashable] = []
-        for site, waves in seen:
-            there = -1 if site is None else self._at(site.moment)
-            (self._fixed if fixed else self._reaches).add((at, there))
-            sources.append((self._name(site, there, at), waves))
+        """Note a demand and how far it reaches."""
+        demand = edge.demand
+        at = self._at(demand.moment)
+        reaches = self._fixed if demand.want.is_fixed else self._reaches
+        for site, _ in edge.seen:
+            reaches.add((at, -1 if site is None else self._at(site.moment)))
         if 0 <= at < self._trips:
-            assumed = demand.assumed
-            if assumed is not None:
-                assumed = (assumed[0], assumed[1] - moment.base, *assumed[2:])
-            self._demands[at].add(
-                (
-                    moment.group,
-                    moment.slot,
-                    demand.spot,
-                    cell,
-                    _relative(want, moment.base),
-                    assumed,
-                    tuple(sources),
-                )
-            )
+            self._edges[at].append(edge)
 
-    def _name(self, site: WriteSite | None, there: int, at: int) -> Hashable:
+    def _demanded(self, trip: int) -> set[Hashable]:
+        """What is demanded in a trip and what it rests on, counted from there."""
+        found = self._demands.get(trip)
+        if found is None:
+            found = self._demands[trip] = {self._relative(edge, trip) for edge in self._edges[trip]}
+        return found
+
+    def _relative(self, edge: Reliance, at: int) -> Hashable:
+        demand, cell, seen = edge
+        moment, assumed = demand.moment, demand.assumed
+        if assumed is not None:
+            assumed = (assumed[0], assumed[1] - moment.base, *assumed[2:])
+        sources = tuple([(self._name(site, at), waves) for site, waves in seen])
+        want = _relative(demand.want, moment.base)
+        return moment.group, moment.slot, demand.spot, cell, want, assumed, sources
+
+    def _name(self, site: WriteSite | None, at: int) -> Hashable:
         if site is None:
             return None
         moment = site.moment
+        there = self._at(moment)
         trip = there - at if 0 <= there < self._trips else moment.trip
         return moment.group, moment.section, moment.slot, site.which, trip
 
@@ -183,7 +187,7 @@ class _Loop:
             return False
         first = cut - max(back, 1) + 1
         return first >= period and all(
-            self._demands[t] == self._demands[t - period] for t in range(first, cut + ahead + 1)
+            self._demanded(t) == self._demanded(t - period) for t in range(first, cut + ahead + 1)
         )
 
     def _output_spread(self) -> int:

@@ -15,6 +15,7 @@ wrong is looked at wave by wave.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ from pipeloom.program.tiles import subtract
 
 Assumed = tuple[str, int, Over, bool]
 """A condition and its iteration, how it lies over the place asked, whether it is taken to hold."""
+
+NOBODY: Set[tuple[WriteSite, int]] = frozenset()
 
 
 class Demand(NamedTuple):
@@ -229,19 +232,22 @@ class Prover:
         """Every write that the read can see gives what it must find, or it is a finding."""
         spot, want, moment = demand.spot, demand.want, demand.moment
         single = len(spot.waves) == 1
-        self._check_type(spot.key[0], want)
+        if (spot.key[0], want.name, want.number) not in self._types:
+            self._check_type(spot.key[0], want)
         self._user = moment, spot.waves
+        sight, quick = self.sight, self._quick
         edges = []
-        for cell in self.sight.cells(spot, moment.group):
-            seen = self.sight.seen(spot, cell, moment)
+        for cell in sight.cells(spot, moment.group):
+            seen = sight.seen(spot, cell, moment)
             edges.append(Reliance(demand, cell, seen))
             wrong: list[tuple[Seen, int]] = []
-            suspects = set() if self._quick else self.meant.suspects(seen, cell, want, single)
+            suspects = NOBODY if quick else self.meant.suspects(seen, cell, want, single)
             if suspects is None:
                 break
             for item in seen:
                 unmet = self._unmet(demand, item, cell, suspects)
-                wrong += [(item, owner) for owner in unmet]
+                if unmet:
+                    wrong += [(item, owner) for owner in unmet]
             if wrong and not single:
                 break
             if wrong:
@@ -253,8 +259,6 @@ class Prover:
 
     def _check_type(self, place: str, want: Want) -> None:
         """That a place can hold a value as it is; which numbers rounding changes is not decided."""
-        if (place, want.name, want.number) in self._types:
-            return
         self._types.add((place, want.name, want.number))
         kind = self._run.program.resource(place).type.dtype
         if want.kind == "number":
@@ -273,7 +277,7 @@ class Prover:
             )
 
     def _unmet(
-        self, demand: Demand, item: Seen, cell: Box, suspects: set[tuple[WriteSite, int]]
+        self, demand: Demand, item: Seen, cell: Box, suspects: Set[tuple[WriteSite, int]]
     ) -> tuple[int, ...]:
         """Of the waves that make a write, those that bring something else."""
         spot, want, site, hows = demand.spot, demand.want, item.site, demand.spot.hows
@@ -282,13 +286,15 @@ class Prover:
             return () if want.admits(self._run.start(spot.key)) else spot.waves[:1]
         waves = item.waves
         # Whatever it brings, registers are undefined while a load is in flight.
-        early = spot.space is not Space.LDS and not happens_before(site.moment, demand.moment, True)
-        if spot.space is Space.LDS:
+        own = spot.space is not Space.LDS
+        early = own and not happens_before(site.moment, demand.moment, True)
+        if not own:
             waves = self._run.deciding(site, waves)
             hows = hows[:1] * len(waves)
             if assumed is not None:
                 assumed = (*assumed[:2], assumed[2][:1] * len(waves), assumed[3])
-        if not suspects and self._supply(site, waves, cell, hows, want, assumed):
+        known = spot if own else None
+        if not suspects and self._supply(site, waves, cell, hows, want, assumed, known):
             return waves if early else ()
         if len(waves) == 1 and not suspects:
             return waves
@@ -310,6 +316,7 @@ class Prover:
         hows: tuple[View, ...],
         want: Want,
         assumed: Assumed | None,
+        spot: Spot | None = None,
     ) -> bool:
         """Whether a write gives ``want`` there if its own demands are met; makes those demands.
 
@@ -323,10 +330,10 @@ class Prover:
         else:
             used.update(waves)
         if want.kind == "number" and step.is_copy:
-            hows = ((),) * len(waves)
+            hows, spot = ((),) * len(waves), None
         over = None if assumed is None or not step.is_copy else assumed[2]
         met = True
-        for plan in self._plans.of(moment.group, step, site.which, waves, cell, hows, over):
+        for plan in self._plans.of(moment.group, step, site.which, waves, cell, hows, over, spot):
             given = assumed if step.is_copy else None
             if plan.condition is not None:
                 name, laid = plan.condition
@@ -427,8 +434,11 @@ class Prover:
     def _ask(self, asked: Asked, want: Want, moment: Moment, assumed: Assumed | None) -> None:
         """A demand that matters only where ``assumed`` is so, if that can be said of its place."""
         spot, over = asked
+        if assumed is None:
+            self._demand(spot, want, moment, None)
+            return
         given = None
-        if assumed is not None and over is not None:
+        if over is not None:
             given = (*assumed[:2], over, assumed[3])
         self._demand(spot, want, moment, given)
 

@@ -43,6 +43,21 @@ START = Seen(None, ())
 Owned = tuple[WriteSite, tuple[int, ...]]
 
 
+class _Dated:
+    """Writes of registers with their dates: ``last`` is when the first n of them have retired,
+    ``alone`` what is seen where one of them covers all that are older."""
+
+    __slots__ = ("alone", "issues", "last", "writes")
+
+    def __init__(self, writes: tuple[Owned, ...], waves: tuple[int, ...]) -> None:
+        self.writes = writes
+        self.issues = [site.moment.issue for site, _ in writes]
+        self.alone = [(Seen(site, waves),) for site, _ in writes]
+        self.last = [-1]
+        for site, _ in writes:
+            self.last.append(max(self.last[-1], site.moment.retire))
+
+
 class Sight:
     """Answers for one run, remembered."""
 
@@ -54,7 +69,7 @@ class Sight:
         self._alike: dict[tuple[Owned, ...], tuple[Owned, ...]] = {}
         self._steps: dict[tuple[int, Key], dict[int, list[tuple[int, WriteSite]]]] = {}
         self._found: dict[tuple[int, Moment, int], tuple[Seen, ...]] = {}
-        self._dated: dict[tuple[int, Box], tuple[tuple[Owned, ...], list[int], list[int]]] = {}
+        self._dated: dict[tuple[int, Box], _Dated] = {}
         self._seen: dict[tuple[int, Box, Moment], tuple[Seen, ...]] = {}
         self._cut: dict[Spot, list[Box]] = {}
 
@@ -133,17 +148,18 @@ class Sight:
 
     def _in_registers(self, spot: Spot, cell: Box, moment: Moment) -> tuple[Seen, ...]:
         dated = self._dated.get((spot.place, cell))
-        if dated is None:  # with those of issue, and the latest retirement of the first n writes
+        if dated is None:
             writes = self.writes(spot.space, spot.key, cell, moment.group, spot.waves[0])
-            last = [-1]
-            for site, _ in writes:
-                last.append(max(last[-1], site.moment.retire))
-            dated = writes, [site.moment.issue for site, _ in writes], last
-            self._dated[spot.place, cell] = dated
-        writes, issues, last = dated
+            dated = self._dated[spot.place, cell] = _Dated(writes, spot.waves)
+        writes, last = dated.writes, dated.last
+        newest = bisect_left(dated.issues, moment.issue) - 1
+        if newest >= 0:
+            past = writes[newest][0].moment
+            if past.retire <= moment.issue and last[newest] <= past.issue:
+                return dated.alone[newest]
         covered = -1
         found: list[Seen] = []
-        for n in range(bisect_left(issues, moment.issue) - 1, -1, -1):
+        for n in range(newest, -1, -1):
             if last[n + 1] <= covered:
                 break
             past = writes[n][0].moment

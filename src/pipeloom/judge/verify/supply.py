@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.deeds import Deed, Deeds, Key, WaveAccess
+from pipeloom.judge.verify.deeds import FILES, Deed, Deeds, Key, WaveAccess
 from pipeloom.judge.verify.views import View, behind, same_in, storage_cell, value_box
 from pipeloom.program import Box, Node, Program, Space, Work
 from pipeloom.program.tiles import contains
@@ -73,6 +73,7 @@ class Plans:
         self.deeds = deeds
         self._writes: dict[tuple[int, int], list[tuple[WaveAccess, Mapping[int, Box]]]] = {}
         self._alike: dict[tuple[int, Key], Mapping[int, object]] = {}
+        self._registers: dict[tuple[int, int], tuple[frozenset[Key], tuple[Key, ...]]] = {}
         self._spots: dict[tuple[object, ...], Spot] = {}
         self._places: dict[tuple[Key, tuple[int, ...]], int] = {}
         self._plans: dict[tuple[object, ...], tuple[Supply, ...]] = {}
@@ -93,6 +94,18 @@ class Plans:
     def writes(self, group: int, step: Work) -> list[tuple[WaveAccess, Mapping[int, Box]]]:
         """What a step writes, with the box of each wave."""
         return self._writes[group, id(step)]
+
+    def registers(self, group: int, step: Work) -> tuple[frozenset[Key], tuple[Key, ...]]:
+        """The registers that a step reads, and those that are in flight from it on."""
+        found = self._registers.get((group, id(step)))
+        if found is None:
+            deed = next(iter(self.deeds[group, id(step)].values()))
+            loaded = deed.targets if step.counter is not None else ()
+            found = self._registers[group, id(step)] = (
+                frozenset(touch.key for touch in deed.of_registers),
+                tuple(touch.key for touch, _ in loaded if touch.space in FILES),
+            )
+        return found
 
     def owners(
         self, groups: Iterable[int], wave: int, key: Key, cell: Box
@@ -186,13 +199,16 @@ class Plans:
         cell: Box | None,
         hows: tuple[View, ...],
         over: Over | None = None,
+        spot: Spot | None = None,
     ) -> tuple[Supply, ...]:
         """What the write of ``cell`` by ``waves`` rests on, the value being seen as ``hows``.
 
         No cell means all that each wave writes; ``over`` is how a condition lies there. Waves whose
-        steps differ in more than where their parts lie have plans of their own.
+        steps differ in more than where their parts lie have plans of their own. A ``spot`` whose
+        waves and views these are says so in one word: hashing all views takes longer than the rest.
         """
-        at = id(step), which, waves, cell, hows, over
+        seen_as = (waves, hows) if spot is None else spot
+        at = id(step), which, cell, seen_as, over
         found = self._plans.get(at)
         if found is None:
             mine = self.deeds[group, id(step)]

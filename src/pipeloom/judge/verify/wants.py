@@ -92,6 +92,7 @@ class Wants:
         self._values: dict[tuple[str, int], Want] = {}
         self._own: dict[str, bool] = {}
         self._whole: dict[str, Box] = {}
+        self._before: dict[tuple[Want, str, int, Box], Want | None] = {}
 
     def adds_to_itself(self, node: Node) -> bool:
         """Whether the node adds to its own carry, so that iterations may come in any order."""
@@ -158,8 +159,14 @@ class Wants:
     def before(self, want: Want, node: Node, iteration: int, part: Box) -> Want | None:
         """What a place held before ``part`` of ``node`` at ``iteration`` made it ``want``.
 
-        None if ``want`` has no such part (left).
+        None if ``want`` has no such part (left). Every place of a sum asks for the same ones.
         """
+        at = want, node.name, iteration, part
+        if at not in self._before:
+            self._before[at] = self._left(want, node, iteration, part)
+        return self._before[at]
+
+    def _left(self, want: Want, node: Node, iteration: int, part: Box) -> Want | None:
         if not want.admits((node.name, iteration)):
             return None
         rest = dict(want.rest)
