@@ -243,17 +243,29 @@ class DType:
             return (whole & ((1 << self.bits) - 1)).astype(np.uint16)
         ordered = _magnitudes(self)
         size = np.abs(array)
-        high = np.clip(np.searchsorted(ordered, size), 1, len(ordered) - 1)
-        below, above = size - ordered[high - 1], ordered[high] - size
+        code = np.minimum(np.maximum(self._last_below(size), 0), len(ordered) - 2)
+        below, above = size - ordered[code], ordered[code + 1] - size
         # Neighbouring magnitudes have neighbouring codes, so the even code is the even mantissa.
-        up = (above < below) | ((above == below) & (high % 2 == 0))
-        code = np.where(up, high, high - 1)
+        code += (above < below) | ((above == below) & (code % 2 == 1))
         sign = np.signbit(array) & (not self.unsigned)
         if self.specials is Specials.FNUZ:
             sign = sign & (code > 0) & ~np.isnan(array)
         code = np.where(np.isnan(array), self._nan_code(), code)
         codes: Codes = (code + (sign.astype(np.uint32) << (self.bits - 1))).astype(np.uint16)
         return codes
+
+    def _last_below(self, size: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The code of the last magnitude that is no larger, by a double's own bits."""
+        if self.unsigned:  # scales: powers of two without a zero
+            found: NDArray[np.int64] = np.searchsorted(_magnitudes(self), size, "right") - 1
+            return found
+        normal = (size.view(np.int64) >> (52 - self.mantissa)) - (
+            (1023 - self.bias) << self.mantissa
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.fmin(size / self.smallest, 1 << self.mantissa)  # of those below the normal
+        found = np.maximum(normal, steps.astype(np.int64))
+        return found
 
     def decode(self, codes: Codes) -> Values:
         """The values of bit patterns.

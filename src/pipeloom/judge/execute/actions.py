@@ -91,21 +91,23 @@ class Action:
 
         Where a step under a condition leaves memory as it is, that is undefined.
         """
-        with np.errstate(all="ignore"):
-            value = values[0] if self.op is None else self._apply(self.op, values, old)
-            sets = value.shape[-1]
-            if self.skips or self.has_otherwise:
-                taken = values[-1]
-                if self.skips:
-                    undefined = np.full((1,) * len(self.write.shape) + (sets,), np.nan)
-                    other = undefined if old is None else old.reshape(*self.write.shape, sets)
-                else:
-                    other = values[-2]
-                value = np.where(taken != 0, value, other)
-                value = np.where(np.isnan(taken), np.nan, value)
-            if value.shape[:-1] != self.write.shape:
-                value = np.broadcast_to(value, (*self.write.shape, sets))
-            return value.reshape(-1, sets)
+        value = values[0]
+        if self.op is not None:
+            with np.errstate(all="ignore"):
+                value = self._apply(self.op, values, old)
+        sets = value.shape[-1]
+        if self.skips or self.has_otherwise:
+            taken = values[-1]
+            if self.skips:
+                undefined = np.full((1,) * len(self.write.shape) + (sets,), np.nan)
+                other = undefined if old is None else old.reshape(*self.write.shape, sets)
+            else:
+                other = values[-2]
+            value = np.where(taken != 0, value, other)
+            value = np.where(np.isnan(taken), np.nan, value)
+        if value.shape[:-1] != self.write.shape:
+            value = np.broadcast_to(value, (*self.write.shape, sets))
+        return value.reshape(-1, sets)
 
     def _apply(self, op: OpDef, values: Sequence[Array], old: Array | None) -> Array:
         count = len(self.node.uses)

@@ -172,7 +172,7 @@ class GroupMemory:
         bad = ~(right | np.isnan(wanted))
         if taken is not None:
             bad &= taken
-        if bad.any():
+        if np.count_nonzero(bad):
             row, column = np.argwhere(bad)[0]
             poison = bool(np.isnan(found[bad]).all())
             self._wrong.append(
@@ -244,7 +244,7 @@ class WorstMemory(GroupMemory):
             for number, place in enumerate(action.reads):
                 if place.side is Side.LDS:
                     changed = self._changed[place.index] > began
-                    if changed.any():
+                    if np.count_nonzero(changed):
                         spoilt = True
                         lost = changed.reshape(*place.shape, 1)
                         values[number] = np.where(lost, np.nan, values[number])
@@ -262,7 +262,7 @@ class WorstMemory(GroupMemory):
         """A write at issue."""
         index = where.index
         busy = self._pending[index] > 0
-        if busy.any():
+        if np.count_nonzero(busy):
             clash = busy & _differ(self._coming[index], value)
             self._tangled[index] |= clash
             value = np.where(clash[:, None], np.nan, value)
@@ -275,7 +275,7 @@ class WorstMemory(GroupMemory):
         where = line.action.write
         index = where.index
         busy = self._pending[index] > 0
-        if busy.any():
+        if np.count_nonzero(busy):
             self._tangled[index] |= busy & _differ(self._coming[index], value)
         self._coming[index] = value
         members = 1
@@ -307,5 +307,6 @@ class WorstMemory(GroupMemory):
 
 def _differ(a: Array, b: Array) -> Flags:
     """Per element, whether the two differ for some set; undefined equals nothing but itself."""
-    result: Flags = ((a != b) & ~(np.isnan(a) & np.isnan(b))).any(axis=-1)
+    # Only NaN is not equal to itself. The ufunc's own reduction: these arrays are small and many.
+    result: Flags = np.logical_or.reduce((a != b) & ((a == a) | (b == b)), axis=-1)
     return result
