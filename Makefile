@@ -5,7 +5,6 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 TESTS  := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
-export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test lint docs bench lock clean
@@ -17,7 +16,7 @@ $(VENV)/runtime: requirements/runtime.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@env -u PYTHONPYCACHEPREFIX $(BIN)/python -m compileall -q src  # as pip does for what it copies
+	@$(BIN)/python -m compileall -q src  # as pip does for what it copies
 	@touch $@
 
 $(VENV)/dev: requirements/dev.lock $(VENV)/runtime
@@ -68,4 +67,4 @@ lock:  ## resolve the pinned dependencies anew (needs uv)
 
 clean:  ## remove the environment, caches and build/
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find src -name __pycache__ -prune -exec rm -r {} +
+	find . -name __pycache__ -prune -exec rm -r {} +
