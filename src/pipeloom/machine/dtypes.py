@@ -264,7 +264,7 @@ class DType:
         )
         with np.errstate(over="ignore", invalid="ignore"):
             steps = np.fmin(size / self.smallest, 1 << self.mantissa)  # of those below the normal
-        found = np.maximum(normal, steps.astype(np.int64))
+        found: NDArray[np.int64] = np.maximum(normal, steps.astype(np.int64))
         return found
 
     def decode(self, codes: Codes) -> Values:
