@@ -257,8 +257,8 @@ class DType:
     def _last_below(self, size: NDArray[np.float64]) -> NDArray[np.int64]:
         """The code of the last magnitude that is no larger, by a double's own bits."""
         if self.unsigned:  # scales: powers of two without a zero
-            found: NDArray[np.int64] = np.searchsorted(_magnitudes(self), size, "right") - 1
-            return found
+            last: NDArray[np.int64] = np.searchsorted(_magnitudes(self), size, "right") - 1
+            return last
         normal = (size.view(np.int64) >> (52 - self.mantissa)) - (
             (1023 - self.bias) << self.mantissa
         )
