@@ -13,7 +13,6 @@ from pipeloom.judge.simulate import (
     Event,
     Kind,
     Trace,
-    issue_costs,
     simulate_programs,
     simulate_stream,
 )
@@ -74,7 +73,7 @@ def test_times_are_in_order_and_units_are_not_shared(case: dict[str, object]) ->
         if instruction.kind is Kind.MFMA:
             matrix[simd].append((event.start, event.done))
         if instruction.kind in (Kind.MFMA, *VALU_KINDS):
-            width = issue_costs.cost(instruction, machine).vector
+            width = instruction.cost(machine).vector
             vector[simd].append((event.start, event.start + width))
         assert event.ready <= event.start <= event.done <= trace.total_cycles
         assert event.start < event.free

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import (
     GLOBAL_KINDS,
     LDS_KINDS,
@@ -137,7 +136,7 @@ def drawn_as(trace: Trace, segment: Segment) -> str:
 
 def matrix_end(trace: Trace, event: Event) -> int:
     """When the matrix unit is done with what an event gave it."""
-    return event.start + issue_costs.matrix_cycles(trace.instruction(event))
+    return event.start + trace.instruction(event).matrix_cycles
 
 
 def segment_of_event(found: tuple[Segment, ...]) -> dict[int, int]:

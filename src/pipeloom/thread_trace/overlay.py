@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeloom.judge.simulate import Kind, Trace, WaveOp, issue_costs, simulate_programs
+from pipeloom.judge.simulate import Kind, Trace, WaveOp, simulate_programs
 from pipeloom.judge.simulate.steady import observed_cycles
 from pipeloom.judge.simulate.trace import Cause, Event, LoopPhase
 from pipeloom.machine.target import Target
@@ -177,7 +177,7 @@ def _measured(group: TracedGroup, machine: Target) -> Trace:
             ready = times[at]
             start, free = ready + int(table[at, STALL]), ready + int(table[at, DURATION])
             cause = _cause(op) if start > ready else Cause.NONE
-            done = max(free, start + issue_costs.matrix_cycles(op))
+            done = max(free, start + op.matrix_cycles)
             events.append(Event(number, position, trip, ready, start, free, done, cause, -1))
     events.sort(key=lambda event: (event.ready, event.wave))
     total = max(wave.end for wave in group.waves) - zero

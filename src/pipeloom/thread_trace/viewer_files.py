@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeloom.judge.simulate import Event, Kind, Trace, WaveOp
+from pipeloom.judge.simulate import Event, Kind, Trace, Track, WaveOp
 from pipeloom.machine_code.lowering import read_text_line
 from pipeloom.thread_trace.code_table import Sums
 from pipeloom.thread_trace.wave_file import (
@@ -39,18 +39,15 @@ _FOLDER = "ui_output_agent_0_dispatch_1"
 _IDLE, _RUNS, _WAITS, _STALLS = 1, 2, 3, 4
 """States of a wave's timeline."""
 _CATEGORIES = {
-    Kind.MFMA: VALU,
-    Kind.VALU: VALU,
-    Kind.TRANS: VALU,
-    Kind.PACKED: VALU,
-    Kind.LDS_READ: LDS,
-    Kind.LDS_WRITE: LDS,
-    Kind.GLOBAL_TO_LDS: VMEM,
-    Kind.GLOBAL_TO_VGPR: VMEM,
-    Kind.GLOBAL_STORE: VMEM,
+    Track.MATRIX: VALU,
+    Track.VALU: VALU,
+    Track.LDS: LDS,
+    Track.GLOBAL: VMEM,
+    Track.SCALAR: SALU,
+    Track.SYNC: IMMEDIATE,
+}
+_OWN_CATEGORIES = {
     Kind.SCALAR_LOAD: SMEM,
-    Kind.WAIT: IMMEDIATE,
-    Kind.BARRIER: IMMEDIATE,
     Kind.NOP: IMMEDIATE,
     Kind.SET_PRIO: IMMEDIATE,
     Kind.BRANCH: JUMP,
@@ -170,12 +167,16 @@ def _wave(
     }
 
 
+def _category_of(kind: Kind) -> int:
+    return _OWN_CATEGORIES.get(kind, _CATEGORIES[kind.track])
+
+
 def _category(op: WaveOp, text: str, trace: Trace) -> int:
     if op.kind is Kind.SALU and text.startswith(("s_branch", "s_cbranch")):
         return NEXT
     if op.unit.name == "GLOBAL" and read_text_line(text, trace.machine).name.startswith("flat_"):
         return FLAT
-    return _CATEGORIES.get(op.kind, SALU)
+    return _category_of(op.kind)
 
 
 def _timeline(trace: Trace, events: Sequence[Event], end: int) -> list[list[int]]:
@@ -191,7 +192,7 @@ def _timeline(trace: Trace, events: Sequence[Event], end: int) -> list[list[int]
     now = 0
     for event in events:
         add(_IDLE, event.ready - now)
-        waits = _CATEGORIES.get(trace.instruction(event).kind, SALU) == IMMEDIATE
+        waits = _category_of(trace.instruction(event).kind) == IMMEDIATE
         add(_WAITS if waits else _STALLS, event.start - max(event.ready, now))
         add(_WAITS if waits else _RUNS, event.free - max(event.start, now))
         now = max(now, event.free)

@@ -33,7 +33,6 @@ from itertools import chain
 
 from pipeloom.checks import check_instance, check_int, check_number
 from pipeloom.errors import ConfigError, InternalError
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import (
     GLOBAL_KINDS,
     LDS_KINDS,
@@ -175,11 +174,11 @@ def _lowered(parts: tuple[tuple[WaveOp, ...], ...], machine: Target) -> list[Op]
 def _numbers(instruction: WaveOp, machine: Target) -> _Numbers:
     kind = instruction.kind
     code = int(kind)
-    cost = issue_costs.cost(instruction, machine)
+    cost = instruction.cost(machine)
     if kind is Kind.MFMA:
         return (code, cost.matrix, cost.held, 0, 0.0, 0)
     if kind in LDS_KINDS:
-        unloaded = issue_costs.cost(replace(instruction, conflict=1.0), machine)
+        unloaded = replace(instruction, conflict=1.0).cost(machine)
         tail = machine.lds_latency.value - machine.lds_queue_delay.value
         tail -= max(unloaded.array, unloaded.back)
         return (code, cost.array, cost.back, cost.held, 0.0, max(0, tail))

@@ -18,33 +18,17 @@ program that it came from, so that a picture of the trace can lead there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.matrix_ops import MatrixOp
-
-
-class Kind(IntEnum):
-    """What an instruction does to the machine. The value is the engine's opcode."""
-
-    MFMA = 0
-    VALU = 1
-    LDS_READ = 2
-    WAIT = 3
-    GLOBAL_TO_LDS = 4
-    GLOBAL_TO_VGPR = 5
-    LDS_WRITE = 6
-    SALU = 7
-    BARRIER = 8
-    TRANS = 9
-    PACKED = 10
-    NOP = 11
-    SET_PRIO = 12
-    BRANCH = 13
-    GLOBAL_STORE = 14
-    SCALAR_LOAD = 15
+from pipeloom.machine.target import Target
+from pipeloom.program.costs import Cost, cost_of
+from pipeloom.program.steps import Unit
 
 
 class Track(IntEnum):
@@ -58,18 +42,47 @@ class Track(IntEnum):
     SYNC = 5
 
 
+class Kind(IntEnum):
+    """What an instruction does to the machine: the engine's opcode, where it executes, its price.
+
+    ``priced`` is the unit by whose price (``program/costs.py``) it is issued; what needs no unit
+    takes the slot of a scalar instruction.
+    """
+
+    track: Track
+    priced: Unit
+
+    def __new__(cls, code: int, track: Track, priced: Unit = Unit.SCALAR) -> Kind:
+        kind = int.__new__(cls, code)
+        kind._value_, kind.track, kind.priced = code, track, priced
+        return kind
+
+    MFMA = 0, Track.MATRIX, Unit.MATRIX
+    VALU = 1, Track.VALU, Unit.VECTOR
+    LDS_READ = 2, Track.LDS, Unit.LDS_READ
+    WAIT = 3, Track.SYNC
+    GLOBAL_TO_LDS = 4, Track.GLOBAL, Unit.LOAD_LDS
+    GLOBAL_TO_VGPR = 5, Track.GLOBAL, Unit.LOAD
+    LDS_WRITE = 6, Track.LDS, Unit.LDS_WRITE
+    SALU = 7, Track.SCALAR
+    BARRIER = 8, Track.SYNC
+    TRANS = 9, Track.VALU, Unit.TRANS
+    PACKED = 10, Track.VALU, Unit.PACKED
+    NOP = 11, Track.SCALAR
+    SET_PRIO = 12, Track.SCALAR
+    BRANCH = 13, Track.SCALAR
+    GLOBAL_STORE = 14, Track.GLOBAL, Unit.STORE
+    SCALAR_LOAD = 15, Track.SCALAR
+
+
 LDS_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE)
 LOAD_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR)
 GLOBAL_KINDS = (*LOAD_KINDS, Kind.GLOBAL_STORE)
 VALU_KINDS = (Kind.VALU, Kind.TRANS, Kind.PACKED)
-UNIT_OF: dict[Kind, Track] = {
-    **dict.fromkeys(Kind, Track.SCALAR),
-    **dict.fromkeys(VALU_KINDS, Track.VALU),
-    **dict.fromkeys(LDS_KINDS, Track.LDS),
-    **dict.fromkeys(GLOBAL_KINDS, Track.GLOBAL),
-    **dict.fromkeys((Kind.WAIT, Kind.BARRIER), Track.SYNC),
-    Kind.MFMA: Track.MATRIX,
-}
+ISSUED_AS: Mapping[Unit, Kind] = MappingProxyType(
+    {**{kind.priced: kind for kind in Kind}, Unit.SCALAR: Kind.SALU}
+)
+"""What an instruction of a unit is."""
 
 MAX_CONFLICT = WAVE_LANES  # every lane on its own
 
@@ -127,7 +140,22 @@ class WaveOp:
     @property
     def unit(self) -> Track:
         """The unit it executes on."""
-        return UNIT_OF[self.kind]
+        return self.kind.track
+
+    @property
+    def matrix_cycles(self) -> int:
+        """Cycles the SIMD's matrix unit is busy."""
+        return 0 if self.matrix_op is None else self.matrix_op.cycles.value
+
+    def cost(self, machine: Target) -> Cost:
+        """Cycles of every unit, by which the engine runs and the trace measures alike."""
+        return cost_of(
+            self.kind.priced,
+            machine,
+            op=self.matrix_op,
+            bytes_per_lane=self.bytes_per_lane,
+            conflict=self.conflict,
+        )
 
     @property
     def bytes(self) -> int:

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.engine import simulate_programs, total_cycles_of
-from pipeloom.judge.simulate.instruction import WaveOp, WaveProgram
-from pipeloom.judge.simulate.issue_costs import KINDS
+from pipeloom.judge.simulate.instruction import ISSUED_AS, WaveOp, WaveProgram
 from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine.target import Target, Traffic
@@ -235,7 +234,7 @@ class _Maker:
         machine, scalar = self._machine, issue.unit is Unit.SCALAR
         matrix = issue.unit is Unit.MATRIX
         return WaveOp(
-            KINDS[issue.unit],
+            ISSUED_AS[issue.unit],
             matrix_op=machine.matrix_op(issue.shape) if matrix else None,
             bytes_per_lane=issue.bytes,
             conflict=issue.conflict,

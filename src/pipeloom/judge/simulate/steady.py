@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import WaveOp, WaveProgram
 from pipeloom.machine.target import Target
 from pipeloom.program.costs import Cost
@@ -103,6 +102,6 @@ def _costs(loop: Sequence[WaveOp], machine: Target) -> list[Cost]:
     for one in loop:
         key = (one.kind, id(one.matrix_op), one.bytes_per_lane, one.conflict)
         if key not in known:
-            known[key] = issue_costs.cost(one, machine)
+            known[key] = one.cost(machine)
         found.append(known[key])
     return found

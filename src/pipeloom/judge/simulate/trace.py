@@ -14,13 +14,11 @@ iteration, efficiency, stall table, limiting unit) is computed from those rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import Kind, WaveOp, WaveProgram
 from pipeloom.judge.simulate.steady import busy_cycles, observed_cycles, steady_window
 from pipeloom.machine.target import Target
@@ -262,14 +260,14 @@ class Trace:
         busy = [0] * self.machine.simds.value
         instructions = self._instructions()
         for (wave, position), count in Counter(map(itemgetter(0, 1), self.events)).items():
-            cycles = issue_costs.matrix_cycles(instructions[wave][position])
+            cycles = instructions[wave][position].matrix_cycles
             busy[self.programs[wave].simd] += count * cycles
         return tuple(cycles / self.total_cycles if self.total_cycles else 0.0 for cycles in busy)
 
     def steady_matrix_efficiency(self) -> tuple[float, ...]:
         """Per SIMD: matrix-unit busy cycles over loop cycles, in the steady state."""
         period = self.steady_cycles_per_iteration
-        busy = self._busy_by_simd(issue_costs.matrix_cycles)
+        busy = self._busy_by_simd()
         return tuple(cycles / period if period else 0.0 for cycles in busy)
 
     @property
@@ -298,10 +296,10 @@ class Trace:
             unit: busy / period for unit, busy in busy_cycles(self.programs, self.machine).items()
         }
 
-    def _busy_by_simd(self, cost: Callable[[WaveOp], int]) -> list[int]:
+    def _busy_by_simd(self) -> list[int]:
         busy = [0] * self.machine.simds.value
         for program in self.programs:
-            busy[program.simd] += sum(cost(instruction) for instruction in program.loop)
+            busy[program.simd] += sum(one.matrix_cycles for one in program.loop)
         return busy
 
     def limiting_unit(self) -> str:

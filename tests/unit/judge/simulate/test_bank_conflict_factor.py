@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.judge.simulate.instruction import WaveOp
 from pipeloom.machine.chips import TARGETS
@@ -21,7 +20,7 @@ def test_phases_serve_every_lane_once_at_the_measured_bandwidth(
     (phases,) = [p for p in machine.lds_phases if p.bytes_per_lane == width]
     assert sorted(lane for group in phases.lanes for lane in group) == list(range(64))
     read = WaveOp.lds_read(width)
-    assert len(phases.lanes) == issue_costs.cost(read, machine).array
+    assert len(phases.lanes) == read.cost(machine).array
 
 
 @pytest.mark.parametrize("machine", TARGETS, ids=lambda m: str(m.arch))

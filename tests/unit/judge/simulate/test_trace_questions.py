@@ -14,7 +14,6 @@ from pipeloom.judge.simulate import (
     Trace,
     WaveOp,
     WaveProgram,
-    issue_costs,
     simulate_programs,
     simulate_stream,
 )
@@ -110,7 +109,7 @@ def test_every_unit_is_busy_for_what_its_instructions_cost() -> None:
     trace = simulate_programs(waves, GFX950, 12)
     period = trace.steady_cycles_per_iteration
     busy = {unit: share * period for unit, share in trace.utilisation().items()}
-    costs = [issue_costs.cost(one, GFX950) for one in loop]
+    costs = [one.cost(GFX950) for one in loop]
     assert busy == pytest.approx(
         {
             "matrix": 2 * MFMA_CYCLES,
