@@ -46,7 +46,7 @@ class BenchCommand(DimensionOptions):
     """launches that are timed (default 100)"""
     warm_up: int = option("--warm-up N", 10, type=at_least(0))
     """launches before them (default 10)"""
-    rotate: int = option("--rotate MB", ROTATE_MB, type=at_least(0))
+    rotate_mb: int = option("--rotate MB", ROTATE_MB, type=at_least(0))
     """megabytes that sets of arrays take together (default {ROTATE_MB}, twice the MALL)"""
     apart: bool = flag()
     """wait for each launch before the next; else they go back to back"""
@@ -91,18 +91,7 @@ class BenchCommand(DimensionOptions):
         if not kernel.endswith(".hsaco"):
             source = Source(kernel, arch=chip, dtype=self.dtype)
             asked = EmitJob(source, k=sizes.get("k"))
-        job = BenchJob(
-            kernel,
-            sizes,
-            runs=self.runs,
-            warm_up=self.warm_up,
-            rotate_mb=self.rotate,
-            apart=self.apart,
-            device=self.device,
-            unproved=self.unproved,
-            seed=self.seed,
-            emit=asked,
-            machine=None if chip is None else target_for(chip),
-        )
+        machine = None if chip is None else target_for(chip)
+        job = self.job(BenchJob, kernel=kernel, sizes=sizes, emit=asked, machine=machine)
         with bar(self, kernel, job.runs) as tell:
             return bench(job, lambda number: tell(f"run {number + 1}", number, job.runs))

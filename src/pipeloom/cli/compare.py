@@ -58,7 +58,7 @@ class CompareCommand(TileOptions, MachineOptions, LaunchOptions):
         if self.launch:
             found = compare_files(self.variants, self.launch, self.kernel)
         else:
-            found = compare(self._job())
+            found = compare(self.job(CompareJob, arch=chip_named(self.arch)))
         if self.output is not None:
             write_file(self.output, found.page())
         if self.json:
@@ -74,14 +74,3 @@ class CompareCommand(TileOptions, MachineOptions, LaunchOptions):
                 console.print(f"{row.name}: {note}")
         wrote(self, self.output)
         return 0
-
-    def _job(self) -> CompareJob:
-        return CompareJob(
-            tuple(self.variants),
-            tile=self.tile,
-            dtype=self.dtype,
-            arch=chip_named(self.arch),
-            k_tiles=self.k_tiles,
-            jitter=self.jitter,
-            seed=self.seed,
-        )

@@ -23,13 +23,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pipeloom.cli.usage import OPTION_HINTS, epilog
 from pipeloom.field_texts import own_texts
 
 TYPES: Mapping[str, type] = {"int": int, "float": float, "Path": Path}
 """What is made of the word of an option, by the annotation of its field; else it stays a word."""
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Job = TypeVar("Job", bound=DataclassInstance)
+
 LAST = ("json", "quiet")
 """What help ends with."""
 
@@ -108,6 +113,11 @@ class Command:
     def run(self) -> int:
         """Do it, and return the exit code."""
         raise NotImplementedError
+
+    def job(self, kind: type[Job], **own: Any) -> Job:
+        """A job of ``drive``: what both have is as it was given, ``own`` fields as told here."""
+        shared = {one.name for one in fields(kind)} & {one.name for one in fields(self)}
+        return kind(**{name: getattr(self, name) for name in shared - own.keys()}, **own)
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Self:

@@ -228,15 +228,7 @@ class SimulatedSource(CompiledSource, TileOptions, SyncOptions, EmittedOptions, 
     def simulate_job(self) -> SimulateJob:
         """The job that the arguments ask for."""
         problem = (self.m, self.n, self.k) if isinstance(self, ProblemOptions) else (None,) * 3
-        return SimulateJob(
-            self.asked(),
-            k_tiles=self.k_tiles,
-            jitter=self.jitter,
-            seed=self.seed,
-            emitted=self.emitted,
-            allow_timing=self.allow_timing,
-            problem=problem,
-        )
+        return self.job(SimulateJob, source=self.asked(), problem=problem)
 
 
 @dataclass(frozen=True)

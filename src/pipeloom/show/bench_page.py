@@ -6,18 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from pipeloom.show.page import asset
 from pipeloom.show.tuning_page import framed_page
-
-_STYLE = """
-td, th { padding: 2px 8px; text-align: right; }
-td.words, th.words { text-align: left; }
-.sideways { overflow-x: auto; } .sideways td, .sideways th { white-space: nowrap; }
-.bars { display: grid; grid-template-columns: auto minmax(0, 1fr) auto; gap: 3px 12px; }
-.bars { align-items: center; max-width: 900px; font-size: 12.5px; margin-top: 8px; }
-.bar { height: 13px; border-radius: 3px; background: #3b8fd0; min-width: 1px; }
-.bar.model { background: #9aa4ad; }
-.wrong { color: #d22; font-weight: 600; }
-"""
 
 
 def render_bench(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -25,7 +15,7 @@ def render_bench(rows: Sequence[Mapping[str, Any]]) -> str:
     gpus = sorted({_gpu(row) for row in rows})
     cards = [("Times", _times(rows)), *((_title(row), _kernel(row)) for row in rows)]
     quiet = f"{len(rows)} kernel(s) on {'; '.join(gpus)}; the model beside them"
-    return framed_page("Measured kernels", quiet, cards, _STYLE)
+    return framed_page("Measured kernels", quiet, cards, asset("bench.css"))
 
 
 def _title(row: Mapping[str, Any]) -> str:

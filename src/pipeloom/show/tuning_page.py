@@ -34,31 +34,6 @@ OTHERS = (("#3b8fd0", "#63b0ee"), ("#b9d94a", "#c9e66a"), ("#f0a3a0", "#f5b7b3")
 NAMED = 14
 """Shapes whose names stand beside their circles; more would hide each other."""
 
-_STYLE = """
-svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
-svg .axis { stroke: var(--line); }
-svg .roof { stroke: var(--quiet); fill: none; stroke-width: 1.5; }
-svg .title, svg .named { fill: var(--quiet); } svg .named { font-size: 11px; }
-.roofline { display: block; width: 100%; height: auto; } .roofline.wide { max-width: 1120px; }
-.roofline.narrow { display: none; }
-.key { display: flex; flex-wrap: wrap; gap: 2px 14px; margin-top: 6px; }
-.key i { display: inline-block; width: 10px; height: 10px; margin-right: 5px; border-radius: 2px; }
-.shares { display: grid; grid-template-columns: auto minmax(0, 1fr) auto; gap: 4px 12px; }
-.shares { align-items: center; max-width: 1120px; font-size: 12.5px; }
-.share { display: flex; height: 15px; border-radius: 3px; overflow: hidden; }
-.share i { display: block; min-width: 0; }
-td, th { padding: 2px 8px; text-align: right; }
-td.words, th.words { text-align: left; }
-.sideways td, .sideways th { white-space: nowrap; }
-.sideways table { width: auto; min-width: min(100%, 760px); }
-details { margin: 4px 0; }
-@media (max-width: 760px) {
-  .roofline.wide { display: none; } .roofline.narrow { display: block; }
-  .shares { grid-template-columns: minmax(0, 1fr); gap: 1px; }
-  .shares .quiet { margin-bottom: 9px; }
-}
-"""
-
 
 def render_tuning(
     title: str, rows: Sequence[Mapping[str, Any]], *, peak_tflops: float, hbm_gb_per_s: float
@@ -78,7 +53,7 @@ def render_tuning(
         ("The search as it went", "".join(_search(row) for row in rows)),
     )
     quiet = f"{len(rows)} shapes; predicted, not measured{error}"
-    return framed_page(title, quiet, cards, _STYLE + palette.style)
+    return framed_page(title, quiet, cards, asset("tuning.css") + palette.style)
 
 
 def framed_page(title: str, quiet: str, cards: Sequence[tuple[str, str]], style: str) -> str:
