@@ -66,11 +66,9 @@ class Launch:
             sizes: The size of every dimension.
             batches: How many problems of these sizes there are.
         """
-        dims = [-(-sizes[dim] // self.tiles[dim]) for dim in reversed(self.meaning.grid)]
-        if self.meaning.batch:
-            dims.insert(problem_axis(self.meaning), prod(sizes[dim] for dim in self.meaning.batch))
-        x, y, z = dims + [1] * (3 - len(dims))
-        return x, y, z * batches * self.placing.slices
+        known = {**sizes, "batches": batches}
+        x, y, z = (value_of(formula, known) for formula in self.grid_formula)
+        return x, y, z
 
     def pitch(self, name: str, sizes: Mapping[str, int]) -> int:
         """The leading dimension of an array without gaps.
