@@ -143,14 +143,8 @@ def _check_strides(one: LaidArray) -> None:
             hint="rows may have gaps, and may not overlap",
             field=rule.name,
         )
-    first = rule.dims[:1]
-    apart = one.strides[first[0]] * one.sizes[first[0]] if first else 1
-    if rule.output and one.batches > 1 and one.batch_stride < apart:
-        raise DeviceError(
-            f"{rule.name} has batches of {apart} elements, which begin every {one.batch_stride}",
-            hint="batches of an output may have gaps, and may not overlap",
-            field=rule.name,
-        )
+    if rule.output:
+        _check_apart(one, kinds | ({"batch": one.batch_stride} if one.batches > 1 else {}))
     if rule.blocks and one.pitch != one.row:
         raise DeviceError(
             f"{rule.name} has rows of {one.row}, which begin every {one.pitch}",
@@ -166,6 +160,20 @@ def _check_strides(one: LaidArray) -> None:
                 hint=f"only rows may have gaps: pass one with {within}",
                 field=rule.name,
             )
+
+
+def _check_apart(one: LaidArray, strides: Mapping[str, int]) -> None:
+    """Every element of an output has a place of its own: whatever is further apart, is further
+    than all that is nearer goes."""
+    within = 1
+    for dim, stride in sorted(strides.items(), key=lambda item: item[1]):
+        if stride < within:
+            raise DeviceError(
+                f"{one.rule.name} has {within} elements for each {dim}, which begin every {stride}",
+                hint="an output may have gaps, and no element twice",
+                field=one.rule.name,
+            )
+        within += stride * (one.sizes.get(dim, one.batches) - 1)
 
 
 def _codes_per_element(rule: ArrayRule, view: TensorView) -> int:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from .contracts import FORMAT
 from .device_memory import Workspaces
+from .footprints import Footprint
 from .hip import Hip
 from .hip_errors import DeviceError
 from .images import KernelImage
@@ -117,6 +118,7 @@ class PreparedKernel:
         self._modules = Modules.of(hip)
         self._workspaces = workspaces or Workspaces(hip)
         self._plans: dict[Any, tuple[LaunchPlan, tuple[_Ready, ...]]] = {}
+        self._footprints: dict[Any, dict[str, Footprint]] = {}
         self._lock = Lock()
         check_chip(hip, device, str(record["target"]), str(record["kernel"]))
         for name, code in image.codes.items():  # a wrong name or image is told now, not at a launch
@@ -142,6 +144,7 @@ class PreparedKernel:
         """
         key, addresses, queue = self._key(given, stream)
         plan, ready = self._plans.get(key) or self._plan(key, given)
+        self._check_alone(key, addresses)
         between = 0
         if plan.workspace_bytes:
             between = self._between(plan.workspace_bytes, queue, workspace)
@@ -162,6 +165,7 @@ class PreparedKernel:
         """
         key, addresses, queue = self._key(given, stream)
         plan, _ = self._plans.get(key) or self._plan(key, given)
+        self._check_alone(key, addresses)
         between = self._between(plan.workspace_bytes, queue, workspace)
         ready = self._ready(plan)
         for one in ready:
@@ -203,6 +207,7 @@ class PreparedKernel:
     def close(self) -> None:
         """Free workspaces; kernels must be done."""
         self._plans.clear()
+        self._footprints.clear()
         self._workspaces.close()
 
     def _key(self, given: Mapping[str, Any], stream: Any) -> tuple[Any, dict[str, int], int]:
@@ -228,17 +233,22 @@ class PreparedKernel:
                 address, shape = view.address, view.layout
             addresses[name] = address
             key.append((name, shape, address & _RESIDUE if address else -1))
-        for output in self._outputs:
-            self._check_alone(output, addresses)
         return tuple(key), addresses, stream_handle(stream, self.device, torch)
 
-    def _check_alone(self, output: str, addresses: Mapping[str, int]) -> None:
-        """An output is no input, but for what beta multiplies: blocks are read after others end."""
-        at = addresses.get(output)
-        for name, address in addresses.items():
-            if at and address == at and name not in (output, IN_PLACE):
+    def _check_alone(self, key: Any, addresses: Mapping[str, int]) -> None:
+        """An output has no memory of another array, but for what beta multiplies: blocks are read
+        after others end. That has the same places, or none of the output's."""
+        footprints = self._footprints[key]
+        for output in self._outputs:
+            own, at = footprints[output], addresses[output]
+            for name, address in addresses.items():
+                other = footprints[name]
+                same = name == IN_PLACE and address == at and other == own
+                if name == output or same or not own.meets(other, address - at):
+                    continue
                 raise DeviceError(
-                    f"{output} lies where {name} does",
+                    f"{output} lies where {name} does"
+                    + ("" if address == at else f", {abs(address - at)} bytes further"),
                     hint="pass an array of its own: other workgroups still read that one",
                     field=output,
                 )
@@ -264,7 +274,9 @@ class PreparedKernel:
         found = plan, self._ready(plan)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
+            self._footprints.clear()
         self._plans[key] = found
+        self._footprints[key] = {name: Footprint.of(view) for name, view in views.items()}
         return found
 
     def _ready(self, plan: LaunchPlan) -> tuple[_Ready, ...]:

@@ -16,6 +16,7 @@ import pytest
 import pipeloom as pl
 from pipeloom.declare.gemm_problem import Finish
 from pipeloom.device.device_memory import DeviceArray
+from pipeloom.device.footprints import Footprint
 from pipeloom.device.hip import Hip
 from pipeloom.device.host_arrays import launch_copied
 from pipeloom.device.images import KernelImage
@@ -351,10 +352,10 @@ def test_a_negative_view_of_pytorch() -> None:
 
 
 def test_an_output_that_is_an_input(hip: Hip, there: dict[str, DeviceArray]) -> None:
-    """On the device by where it begins; of the host, whatever is shared."""
+    """On the device by the bytes that both have; of the host, by the range of them."""
     kernel = pl.prepare(image())
     with pytest.raises(pl.DeviceError, match="out lies where A does"):
-        kernel(**{**there, "out": there["A"]})
+        kernel(**{**there, "out": at(there["A"].view.address, (M, N))})
     both = np.zeros((M, K + N), np.uint16)
     given = arrays(A=both[:, :K], out=both[:, K:])
     with pytest.raises(pl.DeviceError, match="shares memory"):
@@ -368,6 +369,40 @@ def test_batches_of_an_output_that_overlap() -> None:
     with pytest.raises(pl.DeviceError, match="begin every"):
         laid_array(rule, view_of(over, "out"), batched=True)
     laid_array(rule, view_of(np.zeros((2, 4, 8), np.uint16), "out"), batched=True)
+    heads = ArrayRule("out", 0, "bf16", 16, ("m", "n"), ("head",), 1, True, 1)
+    with pytest.raises(pl.DeviceError, match="for each"):
+        laid_array(heads, view_of(over, "out"), batched=False)
+    laid_array(heads, view_of(np.zeros((4, 2, 8), np.uint16).swapaxes(0, 1), "out"), batched=False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_arrays_that_may_meet(seed: int) -> None:
+    """By the bytes of each: none is missed, and columns and heads of one tensor are told apart."""
+    rng, whole = np.random.default_rng(seed), np.zeros((6, 4, 8), np.uint16)
+    clear = 0
+    for _ in range(300):
+        views = []
+        for _ in range(2):
+            cuts = []
+            for size in whole.shape:
+                begin = int(rng.integers(size))
+                cuts.append(slice(begin, int(rng.integers(begin + 1, size + 1))))
+            views.append(whole[tuple(cuts)])
+        first, second = views
+        one, two = view_of(first, "out"), view_of(second, "out")
+        told = Footprint.of(one).meets(Footprint.of(two), two.address - one.address)
+        assert told or not np.shares_memory(first, second)
+        clear += not told and np.may_share_memory(first, second)
+    assert clear
+    heads = [view_of(whole[:, n], "out") for n in range(2)]
+    assert not Footprint.of(heads[0]).meets(Footprint.of(heads[1]), 16)
+
+
+def test_an_output_that_begins_within_an_input(hip: Hip, there: dict[str, DeviceArray]) -> None:
+    kernel = pl.prepare(image())
+    begin = there["A"].view.address
+    with pytest.raises(pl.DeviceError, match="out lies where A does, 160 bytes further"):
+        kernel(**{**there, "out": at(begin + 160, (M, N))})
 
 
 def test_zeros_of_both_signs_are_two_numbers(hip: Hip, there: dict[str, DeviceArray]) -> None:
