@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, ClassVar
 
+from .array_bytes import ArrayBytes
 from .contracts import FORMAT
 from .device_memory import Workspaces
-from .footprints import Footprint
 from .hip import Hip
 from .hip_errors import DeviceError
 from .images import KernelImage
@@ -118,7 +118,7 @@ class PreparedKernel:
         self._modules = Modules.of(hip)
         self._workspaces = workspaces or Workspaces(hip)
         self._plans: dict[Any, tuple[LaunchPlan, tuple[_Ready, ...]]] = {}
-        self._footprints: dict[Any, dict[str, Footprint]] = {}
+        self._bytes: dict[Any, dict[str, ArrayBytes]] = {}
         self._lock = Lock()
         check_chip(hip, device, str(record["target"]), str(record["kernel"]))
         for name, code in image.codes.items():  # a wrong name or image is told now, not at a launch
@@ -207,7 +207,7 @@ class PreparedKernel:
     def close(self) -> None:
         """Free workspaces; kernels must be done."""
         self._plans.clear()
-        self._footprints.clear()
+        self._bytes.clear()
         self._workspaces.close()
 
     def _key(self, given: Mapping[str, Any], stream: Any) -> tuple[Any, dict[str, int], int]:
@@ -238,11 +238,11 @@ class PreparedKernel:
     def _check_alone(self, key: Any, addresses: Mapping[str, int]) -> None:
         """An output has no memory of another array, but for what beta multiplies: blocks are read
         after others end. That has the same places, or none of the output's."""
-        footprints = self._footprints[key]
+        taken = self._bytes[key]
         for output in self._outputs:
-            own, at = footprints[output], addresses[output]
+            own, at = taken[output], addresses[output]
             for name, address in addresses.items():
-                other = footprints[name]
+                other = taken[name]
                 same = name == IN_PLACE and address == at and other == own
                 if name == output or same or not own.meets(other, address - at):
                     continue
@@ -274,9 +274,9 @@ class PreparedKernel:
         found = plan, self._ready(plan)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-            self._footprints.clear()
+            self._bytes.clear()
         self._plans[key] = found
-        self._footprints[key] = {name: Footprint.of(view) for name, view in views.items()}
+        self._bytes[key] = {name: ArrayBytes.of(view) for name, view in views.items()}
         return found
 
     def _ready(self, plan: LaunchPlan) -> tuple[_Ready, ...]:

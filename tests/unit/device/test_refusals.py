@@ -15,8 +15,8 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.declare.gemm_problem import Finish
+from pipeloom.device.array_bytes import ArrayBytes
 from pipeloom.device.device_memory import DeviceArray
-from pipeloom.device.footprints import Footprint
 from pipeloom.device.hip import Hip
 from pipeloom.device.host_arrays import launch_copied
 from pipeloom.device.images import KernelImage
@@ -390,12 +390,12 @@ def test_arrays_that_may_meet(seed: int) -> None:
             views.append(whole[tuple(cuts)])
         first, second = views
         one, two = view_of(first, "out"), view_of(second, "out")
-        told = Footprint.of(one).meets(Footprint.of(two), two.address - one.address)
+        told = ArrayBytes.of(one).meets(ArrayBytes.of(two), two.address - one.address)
         assert told or not np.shares_memory(first, second)
         clear += not told and np.may_share_memory(first, second)
     assert clear
     heads = [view_of(whole[:, n], "out") for n in range(2)]
-    assert not Footprint.of(heads[0]).meets(Footprint.of(heads[1]), 16)
+    assert not ArrayBytes.of(heads[0]).meets(ArrayBytes.of(heads[1]), 16)
 
 
 def test_an_output_that_begins_within_an_input(hip: Hip, there: dict[str, DeviceArray]) -> None:

@@ -13,7 +13,7 @@ from .tensors import TensorView
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class ArrayBytes:
     """An array's bytes from where it begins."""
 
     size: int
@@ -26,7 +26,7 @@ class Footprint:
     """Bytes and elements along each dimension: equal ones that begin together are one array."""
 
     @classmethod
-    def of(cls, view: TensorView) -> Footprint:
+    def of(cls, view: TensorView) -> ArrayBytes:
         """Of an array that goes forwards."""
         element = -(-view.bits * view.lanes // 8)
         both = zip(view.strides, view.shape, strict=True)
@@ -39,7 +39,7 @@ class Footprint:
                 step = gcd(step, stride)
         return cls(view.bytes_to_end, run, step, axes)
 
-    def meets(self, other: Footprint, apart: int) -> bool:
+    def meets(self, other: ArrayBytes, apart: int) -> bool:
         """Whether it may have bytes of another, which begins so many behind it."""
         if not self.size or not other.size or not -other.size < apart < self.size:
             return False
