@@ -7,17 +7,15 @@ inserted is skipped. Works for our emitter's output and for a compiler's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.loader import CodeKernel
 from pipeloom.judge.emulate.traps import EmulateError
+from pipeloom.judge.wait_states.assembly import assembly_lines
+from pipeloom.machine.mnemonics import SUFFIXES
 from pipeloom.machine.source_lines import SourceLine
 
-_COMMENT = re.compile(r"//.*|;.*|/\*.*?\*/")
-_LABEL = re.compile(r"^\s*[\w.$@]+:")
-_SUFFIXES = ("_e32", "_e64", "_sdwa", "_dpp", "_e64_dpp")
 _ALIASES = {
     "v_fma_mix_f32": "v_mad_mix_f32",
     "v_fma_mixlo_f16": "v_mad_mixlo_f16",
@@ -33,7 +31,10 @@ def map_lines(
     ``entries`` names the schedule entry of a line (1-based), where there is one. Raises
     EmulateError where text and code disagree: then they are not of the same kernel.
     """
-    lines = _instruction_lines(kernel.name, assembly)
+    given = assembly_lines(assembly)
+    if kernel.name not in given.labels:
+        raise EmulateError(f"the assembly has no label {kernel.name!r}")
+    lines = given.lines[given.labels[kernel.name] : given.ends.get(kernel.name)]
     found: dict[int, SourceLine] = {}
     at = 0
     for instruction in decode_kernel(kernel.code):
@@ -56,29 +57,8 @@ def map_lines(
     return found
 
 
-def _instruction_lines(name: str, assembly: str) -> list[tuple[int, str]]:
-    """(line number, text) of every instruction from the kernel's label to its end."""
-    inside = False
-    lines: list[tuple[int, str]] = []
-    for number, raw in enumerate(assembly.splitlines(), 1):
-        text = _COMMENT.sub("", raw)
-        while (label := _LABEL.match(text)) is not None:
-            inside = inside or label[0].strip() == f"{name}:"
-            text = text[label.end() :]
-        text = text.strip()
-        if not inside or not text:
-            continue
-        if text.startswith((".size", ".section", ".rodata", ".amdhsa_kernel", ".end_")):
-            break
-        if not text.startswith("."):
-            lines.append((number, text))
-    if not inside:
-        raise EmulateError(f"the assembly has no label {name!r}")
-    return lines
-
-
 def _matches(instruction: Decoded, text: str) -> bool:
     mnemonic = text.split(None, 1)[0].lower()
-    for suffix in _SUFFIXES:
-        mnemonic = mnemonic.removesuffix(suffix)
+    suffix = next((one for one in SUFFIXES if mnemonic.endswith(one)), "")
+    mnemonic = mnemonic.removesuffix(suffix)
     return _ALIASES.get(mnemonic, mnemonic) == instruction.name

@@ -8,6 +8,7 @@ but no macros and no expressions as register numbers.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from pipeloom.judge.wait_states.effects import (
@@ -29,6 +30,7 @@ from pipeloom.machine.mnemonics import SUFFIXES
 
 _COMMENT = re.compile(r"//.*|;.*|/\*.*?\*/")
 _LABEL = re.compile(r"([\w.$@]+):\s*")
+_END = re.compile(r"\.size\s+([\w.$@]+)")
 _ENTRY = re.compile(r"\.(?:globl|amdhsa_kernel)\s+([\w.$@]+)")
 _RANGE = re.compile(r"(v|a|s|ttmp)(?:(\d+)|\[(\d+)(?::(\d+))?\])$")
 _WRAPPED = re.compile(r"^-?(?:neg|abs|sext)\((.*)\)$|^-?\|(.*)\|$|^-(?=[a-z])(.*)$")
@@ -57,11 +59,21 @@ _HARDWARE = {
 _NO_REGISTERS = ("s_waitcnt", "s_nop", "s_sendmsg", "s_sendmsghalt", "s_setprio", "s_sleep")
 
 
-def read_assembly(text: str) -> tuple[list[Issued], tuple[int, ...]]:
-    """The instructions of a text in order, and the positions at which execution may start."""
-    lines: list[tuple[int, str]] = []
-    labels: dict[str, int] = {}
-    kernels: list[str] = []
+@dataclass(slots=True)
+class AssemblyLines:
+    """The instructions of a text with their line numbers, and what it says beside them."""
+
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    """How many instructions stand before each label."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """The same of where each symbol ends, as ``.size`` has it."""
+    kernels: list[str] = field(default_factory=list)
+
+
+def assembly_lines(text: str) -> AssemblyLines:
+    """A text cut into instructions."""
+    found = AssemblyLines()
     metadata = False
     for number, raw in enumerate(text.splitlines(), start=1):
         line = _COMMENT.sub("", raw).strip()
@@ -70,14 +82,23 @@ def read_assembly(text: str) -> tuple[list[Issued], tuple[int, ...]]:
         if metadata:
             continue
         while match := _LABEL.match(line):
-            labels[match[1]] = len(lines)
+            found.labels[match[1]] = len(found.lines)
             line = line[match.end() :]
         if match := _ENTRY.match(line):
-            kernels.append(match[1])
+            found.kernels.append(match[1])
+        if match := _END.match(line):
+            found.ends[match[1]] = len(found.lines)
         if line and not line.startswith("."):
-            lines.append((number, line))
-    entries = sorted({0, *(labels[name] for name in kernels if name in labels)})
-    return [_read(number, line, labels) for number, line in lines], tuple(entries)
+            found.lines.append((number, line))
+    return found
+
+
+def read_assembly(text: str) -> tuple[list[Issued], tuple[int, ...]]:
+    """The instructions of a text in order, and the positions at which execution may start."""
+    found = assembly_lines(text)
+    labels = found.labels
+    entries = sorted({0, *(labels[name] for name in found.kernels if name in labels)})
+    return [_read(number, line, labels) for number, line in found.lines], tuple(entries)
 
 
 def _read(number: int, line: str, labels: dict[str, int]) -> Issued:
