@@ -28,7 +28,7 @@ from pipeloom.judge.emulate.operands import (
     unsupported,
     word_source,
 )
-from pipeloom.judge.emulate.register_numbers import VGPR
+from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.wave import Wave
 
 Reader = Callable[[Wave], Array]
@@ -144,16 +144,27 @@ def _two_signs(instruction: Decoded, position: int) -> tuple[bool, bool]:
 
 def _packed(instruction: Decoded, position: int, code: int, kind: str) -> ReadOperand:
     """Two values of a type, as rows."""
-    if words_of(PACKED + kind) == 2:
+    picks, signs = _picks(instruction, position), _two_signs(instruction, position)
+    if kind == "f32":
+        if code >= VGPR and picks == (False, True) and not any(signs):
+            row = code - VGPR
+            return ReadOperand(
+                lambda wave: wave.v[row : row + 2].view(np.float32), register_bits(code, 2)
+            )
         parts = [_of_pair(instruction, position, code, upper=upper) for upper in (False, True)]
     else:
         word = word_source(code, "f16" if kind == "f16" else "u16", instruction)
-        both = zip(_picks(instruction, position), _two_signs(instruction, position), strict=True)
+        both = zip(picks, signs, strict=True)
         parts = [_with_signs(_half(word, kind, upper), minus, False) for upper, minus in both]
-    readers = [part.read for part in parts]
-    return ReadOperand(
-        lambda wave: np.stack([read(wave) for read in readers]), all_registers(parts)
-    )
+    first, second = (part.read for part in parts)
+
+    def rows(wave: Wave) -> Array:
+        low = first(wave)
+        pair = np.empty((2, low.size), low.dtype)
+        pair[0], pair[1] = low, second(wave)
+        return pair
+
+    return ReadOperand(rows, all_registers(parts))
 
 
 def _of_pair(instruction: Decoded, position: int, code: int, *, upper: bool) -> ReadOperand:
