@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -93,6 +94,12 @@ def test_a_loop_that_four_waves_cannot_share_is_run_by_fewer() -> None:
     loop = row_cases.softmax_plain.declare()
     assert pl.run(loop, sizes={"b": 1, "r": 2, "n": 100}, data="normal").ok
     assert pl.emit(loop).waves == 1
+
+
+@pytest.mark.usefixtures("short_search")
+def test_a_last_state_that_nobody_takes_is_no_fault_of_a_searched_order() -> None:
+    case = carry_cases.linear_attention_to_what_is_before_a_chunk
+    check_right(replace(case, sizes=case.sizes[:1]), None)
 
 
 def test_enough_of_them() -> None:

@@ -27,6 +27,7 @@ from pipeloom.order.arrange import arrange
 from pipeloom.order.peel import peel
 from pipeloom.order.roles import Role
 from pipeloom.order.strategy import Strategy
+from pipeloom.order.unused import without_unused
 from pipeloom.order.whole_instructions import whole_instructions
 from pipeloom.program.program import Program
 from pipeloom.program.vocabulary import Vocabulary
@@ -121,7 +122,8 @@ def pipeline(
     ordered = arranged.program.provenance.ordered
     if ordered is not None and ordered.interrupted and not keep_interrupted:
         raise KeyboardInterrupt
-    program = peel(synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps, ops=loop.ops))
+    ordered_steps = synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps, ops=loop.ops)
+    program = peel(without_unused(ordered_steps))
     _require_proof(program, loop.ops)
     check_writable(program, loop)
     if notes:
@@ -131,8 +133,9 @@ def pipeline(
 
 
 def peeled(program: Program, ops: Vocabulary) -> Program:
-    """``program``, which ``derive`` proved, with masks in a loop of their own: proved as well."""
-    apart = peel(program)
+    """``program``, which ``derive`` proved, with masks in a loop of their own, and without what
+    nobody uses: proved as well."""
+    apart = peel(without_unused(program))
     if apart is not program:
         _require_proof(apart, ops)
     return apart
