@@ -394,5 +394,6 @@ def test_colour_follows_the_environment() -> None:
     plain = run("show", "single_buffer", **forced, NO_COLOR="1")
     piped = run("show", "single_buffer", COLUMNS="200")
     assert f"{ESCAPE}35m" in coloured.stdout  # magenta loads
-    assert f"{ESCAPE}35m" not in plain.stdout
+    assert f"{ESCAPE}1m" in coloured.stdout  # bold
+    assert ESCAPE not in plain.stdout
     assert ESCAPE not in piped.stdout

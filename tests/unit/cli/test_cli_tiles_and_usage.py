@@ -297,13 +297,6 @@ def test_public_names_are_all_there_whatever_is_imported_first() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_color_drops_bold_too() -> None:
-    forced = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "200"}
-    assert "\x1b[1m" in _process("-m", "pipeloom", "show", "ping_pong", **forced).stdout
-    plain = _process("-m", "pipeloom", "show", "ping_pong", **forced, NO_COLOR="1")
-    assert "\x1b" not in plain.stdout
-
-
 def test_list_wraps_at_narrow_widths(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

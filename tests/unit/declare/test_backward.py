@@ -14,6 +14,8 @@ from pipeloom.order.in_order import in_order
 from pipeloom.program import Work
 from pipeloom.write import launch_record
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 Array = npt.NDArray[Any]
 D = 32
 

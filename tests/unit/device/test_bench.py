@@ -35,6 +35,8 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.tuning.library import with_files
 from pipeloom.write import assemble
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 SMALL = ["--m", "128", "--n", "128", "--k", "512", "--warm-up", "1", "--rotate", "1"]
 
 

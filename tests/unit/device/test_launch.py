@@ -15,6 +15,8 @@ from pipeloom.device.hip import Hip
 from pipeloom.device.host_arrays import launch_copied
 from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 Array = npt.NDArray[Any]
 
 

@@ -22,6 +22,8 @@ from pipeloom.drive.running_gemms import gemm_trials
 from pipeloom.drive.trial import run_program
 from pipeloom.write import assemble, launch_record
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 TILE: dict[str, Any] = {"BM": 32, "BN": 32, "BK": 64, "waves_m": 2, "waves_n": 2, "search": False}
 
 

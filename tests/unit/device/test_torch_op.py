@@ -12,6 +12,8 @@ from pipeloom.declare.gemm_problem import Finish
 from pipeloom.device.hip import Hip
 from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 

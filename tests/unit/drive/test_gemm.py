@@ -17,6 +17,8 @@ from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import bound_of, woven
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 
 @cache
 def ready(**options: object) -> ReadyGemm:

@@ -13,6 +13,8 @@ from pipeloom.machine.dtypes import F32
 from pipeloom.write import emit_program
 from tests.unit.write.kernels import ready
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 COLUMNS = 256
 AWKWARD = np.array(
     [

@@ -15,6 +15,8 @@ from pipeloom.order.in_order import in_order
 from pipeloom.write import EmitError, emit_program, launch_record
 from tests.unit.write.kernels import ready
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 
 def rows() -> Loop:
     """The sum of any number of rows, in blocks of columns."""

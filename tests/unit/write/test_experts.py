@@ -103,7 +103,7 @@ def test_what_they_mean() -> None:
 def test_random_problems_are_right(case: str) -> None:
     """Padding, entries and blocks of nothing, tokens down to 1; only named rows are written."""
     kernel = built(case)
-    for seed in range(4):
+    for seed in range(3):
         rng = np.random.default_rng([seed, len(case)])
         trial = draw_problem(rng, CASES[case], kernel, seed).run(kernel)
         assert trial.ok, trial.summary()

@@ -25,6 +25,8 @@ from pipeloom.program import Program
 from pipeloom.write import EmitError, assemble, emit_program
 from tests.unit.write.kernels import wave_through
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 Array = np.ndarray[Any, Any]
 CASES = {
     "i8 by column": (gemm_weights(64, 64, 64, "i8"), "gfx950"),
@@ -180,7 +182,7 @@ def test_random_problems_of_the_family() -> None:
 
 def test_weakened_waits_are_noticed() -> None:
     program = program_of(gemm_weights(64, 64, 64, "i4", group=64), "gfx950")
-    sample = list(weakenings(program))[::9]
+    sample = list(weakenings(program))[::13]
     unsafe = [weakened for weakened in sample if not proves(weakened.program)]
     assert len(unsafe) > len(sample) // 2
     for weakened in unsafe:

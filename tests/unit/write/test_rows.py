@@ -22,6 +22,8 @@ from pipeloom.write import EmitError, assemble, emit_program
 from tests.unit.write.kernels import wave_through
 from tests.unit.write.test_fused import without
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 Array = np.ndarray[Any, Any]
 KERNELS = {"softmax": softmax, "rms_norm": rms_norm}
 COLUMNS = 256

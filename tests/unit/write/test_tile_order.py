@@ -22,6 +22,8 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.write import EmitError, EmittedKernel, Placing, assemble, emit_program
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 ORDERS = st.builds(
     lambda xcds, per, heights: TileOrder(
         xcds, per, tuple((40 * n * n, height) for n, height in enumerate(heights))

@@ -17,6 +17,8 @@ from pipeloom.order.strategy import Exact
 from pipeloom.program import Program
 from pipeloom.write import assemble, emit_program
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 SIZES = {"b": 2, "k": 3, "n": 256}
 
 
