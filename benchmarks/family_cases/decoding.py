@@ -86,7 +86,8 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     of_heads = (heads,) if "heads" in meaning.batch else ()
     if not of_heads:
         del sizes["heads"]
-    keys = int(rng.choice([1, TILE, 3 * TILE - 5, 5 * TILE]))
+    long = kernel.emitted.k_min + 2 * kernel.emitted.k_step - 5  # the loop runs, some of its waits
+    keys = int(rng.choice([1, TILE, 3 * TILE - 5, 5 * TILE, long]))
     place = meaning["K"].at
     page = 0 if place is None else place.digits("keys")[-1].count
     width = -(-keys // page) if page else 0

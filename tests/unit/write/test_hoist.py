@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeloom.machine.chips import target_for
 from pipeloom.write.code import Code
 from pipeloom.write.isa import LDS_DMA, M0, Instruction, Label, agpr, sgpr, vgpr
+from pipeloom.write.lower.early_loads import early_loads
 from pipeloom.write.lower.hoist import hoist_scalars
 
 MFMA = "v_mfma_f32_16x16x32_bf16"
@@ -114,3 +115,36 @@ def test_the_counting_of_a_loop_is_spread() -> None:
     assert found[1:4] == ["s_add_i32", "s_sub_u32", MFMA]
     scalars = [n for n in found if n.startswith("s_")]
     assert scalars == ["s_add_i32", "s_sub_u32", "s_add_u32", "s_add_u32", "s_cmp_lt_i32"]
+
+
+def entries(code: Code, at: int, place: int) -> None:
+    """Pages that a scalar load brings, and what is made of the first."""
+    code("s_add_u32", sgpr(place), sgpr(60), 64)
+    code("s_buffer_load_dwordx4", sgpr(at, 4), sgpr(4, 4), sgpr(place))
+    code.wait(lgkm=0)
+    code("s_min_u32", sgpr(at), sgpr(at), sgpr(61))
+
+
+def test_scalar_loads_go_first_with_their_places() -> None:
+    code = Code()
+    mfma(code, 0)
+    load(code)
+    entries(code, 40, 30)
+    moved = early_loads(code.lines)
+    assert moved[:2] == code.lines[2:4]
+    assert moved[2:] == [*code.lines[:2], *code.lines[4:]]
+
+
+def test_scalar_loads_stay_behind_what_takes_their_registers() -> None:
+    for at, place, stays in ((40, 31, True), (44, 30, False), (44, 31, False)):
+        code = Code()
+        entries(code, 40, 30)
+        entries(code, at, place)
+        moved = [str(line) for line in early_loads(code.lines)]
+        first, second = ((i, line) for i, line in enumerate(moved) if "s_buffer_load" in line)
+        assert (second[0] > 3) is stays, moved
+        assert first[1] == str(code.lines[1])
+    code = Code()
+    code("s_mov_b32", sgpr(60), 0)
+    entries(code, 40, 30)
+    assert early_loads(code.lines) == code.lines

@@ -25,6 +25,7 @@ from itertools import pairwise
 from pipeloom.machine.mnemonics import Pipe, is_transcendental, traits_of
 from pipeloom.machine.target import Target
 from pipeloom.write.isa import SCC, Bank, Comment, Instruction, Label, Line, Register, ServedStep
+from pipeloom.write.lower.early_loads import early_loads
 from pipeloom.write.lower.hoist import hoist_scalars
 
 PASSES = 40
@@ -77,7 +78,7 @@ def arranged(
     lines: Sequence[Line], target: Target, waves: int, before: Sequence[Line] = ()
 ) -> list[Line]:
     """A loop's body, its scalar instructions moved up and then all balanced."""
-    return balance(hoist_scalars(lines, target), target, waves, before)
+    return balance(hoist_scalars(early_loads(lines), target), target, waves, before)
 
 
 def balance(

@@ -1,8 +1,9 @@
 """Loads of a stream whose rows lie in pages, which an index array names: caches of keys and values.
 
 What a lane adds within a page stays in a register. The entries of a tile's pages are loaded by the
-scalar unit as its rows are, a few at a time; an entry outside of the array becomes the first page
-that is not there, which reads as zero, as does every row behind the end.
+scalar unit, with those of the next tiles where they are few: few trips of a loop wait for them. An
+entry outside of the array becomes the first page that is not there, which reads as zero, as does
+every row behind the end.
 
     s_buffer_load_dwordx4 s[8:11], s[4:7], s12     entries of four pages; zero behind the table
     s_min_u32     s8, s8, s20                      none: as many as there are
@@ -18,7 +19,7 @@ and wait longer for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -36,8 +37,9 @@ from pipeloom.write.lower.linear import PlannedNumber, Table, lane_number
 from pipeloom.write.lower.loop_taps import LoopPlace
 from pipeloom.write.lower.mapped_arrays import MappedArray
 
-AT_ONCE = 8
-"""Entries that a scalar load brings at most."""
+AT_ONCE, USUAL = 8, 4
+"""Entries that a scalar load brings at most; and at least, where those of the next iterations
+follow: they are there then, and nothing waits for them."""
 ENTRY_BYTES = 4
 
 
@@ -58,11 +60,13 @@ class _Pages:
 
 @dataclass(slots=True)
 class HeldEntries:
-    """What scalars for entries hold as code is written: of which array, iteration and waves."""
+    """What scalars for entries hold as code is written: of which array, place and waves. Those of
+    ``raw`` are numbers of pages, others bytes."""
 
     what: tuple[object, ...] = ()
     first: int = 0
     count: int = 0
+    raw: set[int] = field(default_factory=set)
 
     def has(self, what: tuple[object, ...], first: int, count: int) -> bool:
         """Whether pages from the ``first``-th on are there."""
@@ -91,12 +95,19 @@ class PagedArray:
             frame.scalar(self._stride(axis))
         frame.scalar("scratch")
         frame.scalar("wide scratch", 2, 2)
-        pages = max(self.tile // self.slots, 1)
-        self.at_once = min(pages, AT_ONCE)
-        words, own = _loaded(self.at_once), pages <= AT_ONCE
+        self.pages = max(self.tile // self.slots, 1)
+        words, own = _loaded(min(self.pages, AT_ONCE)), self.pages <= AT_ONCE
         self.held = HeldEntries() if own else shared
         name = f"entries {array.name}" if own else "entries"
         self._entries = frame.later_scalar(name, words, min(words, 4))
+        self._place = frame.spare(f"place of {name}")
+        self._further = ""
+        if own and self.tile % self.slots == 0:
+            count = _loaded(max(self.pages, USUAL))
+            self._further = frame.spare(f"further {name}", count, min(count, 4))
+        self.inside = frame.spare(f"inside {array.name}", 2, 2)
+        self.asked: tuple[object, ...] = ()
+        """Which lanes have a row inside, as that scalar holds it: of which place and rows."""
         for number in range(3):
             frame.work(number)
 
@@ -193,44 +204,66 @@ class PagedArray:
     def _find(self, code: Code, iteration: int) -> None:
         """Where the table has an iteration's first page, and the bytes before its first row."""
         frame = self.frame
-        at, scratch = frame["wide scratch"].part(0), frame["scratch"]
-        code("s_add_u32", scratch, frame["at 1"], iteration * self.tile)
+        at = row = self._at
+        if self.slots > self.tile:
+            row = frame["scratch"]
+        code("s_add_u32", row, frame["at 1"], iteration * self.tile)
         if self._later:
-            code("s_add_u32", scratch, scratch, frame["slice start"])
-        quotient(code, at, scratch, self.slots)
+            code("s_add_u32", row, row, frame["slice start"])
+        quotient(code, at, row, self.slots)
         if self.slots > self.tile:
             before = frame["wide scratch"].part(1)
             code("s_mul_i32", before, at, self.slots)
-            code("s_sub_u32", before, scratch, before)
+            code("s_sub_u32", before, row, before)
             code("s_mul_i32", before, before, self._row)
         code("s_lshl_b32", at, at, ENTRY_BYTES.bit_length() - 1)
 
     @property
+    def ahead(self) -> bool:
+        """Whether there is room for the entries of the next iterations."""
+        return bool(self._further) and self._further in self.frame
+
+    @property
+    def at_once(self) -> int:
+        """Entries that a load brings."""
+        return max(self.pages, USUAL) if self.ahead else min(self.pages, AT_ONCE)
+
+    @property
     def entries(self) -> Register:
-        """The bytes of pages that were loaded last."""
-        return self.frame[self._entries]
+        """The pages that were loaded last."""
+        return self.frame[self._further if self.ahead else self._entries]
+
+    @property
+    def _at(self) -> Register:
+        """Where the table has them."""
+        frame = self.frame
+        return frame[self._place] if self._place in frame else frame["wide scratch"].part(0)
 
     def load_entries(
         self, code: Code, iteration: int, first: int, count: int, wave: str | int
     ) -> None:
-        """The bytes of ``count`` pages of an iteration from the ``first``-th on, in ``entries``."""
-        frame, scratch, entries = self.frame, self.frame["scratch"], self.entries
+        """The numbers of ``count`` pages of an iteration from the ``first``-th on, in
+        ``entries``."""
+        frame, at = self.frame, self._at
         self._find(code, iteration)
         words = _loaded(count)
-        code("s_add_u32", scratch, frame["wide scratch"].part(0), ENTRY_BYTES * first)
+        if first:
+            code("s_add_u32", at, at, ENTRY_BYTES * first)
         if wave != 0:
-            code("s_add_u32", scratch, scratch, wave if isinstance(wave, int) else frame[wave])
+            code("s_add_u32", at, at, wave if isinstance(wave, int) else frame[wave])
         load = f"s_buffer_load_dword{f'x{words}' if words > 1 else ''}"
         table = frame[f"buffer {self.entry.array}"]
-        code(load, entries.part(0, words), table, scratch)
+        code(load, self.entries.part(0, words), table, at)
         code.wait(lgkm=0)
-        for number in range(count):
-            one = entries.part(number)
-            code("s_min_u32", one, one, frame[f"size {self.place.dims[0]}"])
-            code("s_mul_i32", one, one, frame[self._stride(0)])
-            if self.slots > self.tile:
-                code("s_add_u32", one, one, frame["wide scratch"].part(1))
-                code("s_min_u32", one, one, frame[f"buffer {self.array.name}"].part(2))
+
+    def count_bytes(self, code: Code, one: Register) -> None:
+        """The bytes of a page for its number."""
+        frame = self.frame
+        code("s_min_u32", one, one, frame[f"size {self.place.dims[0]}"])
+        code("s_mul_i32", one, one, frame[self._stride(0)])
+        if self.slots > self.tile:
+            code("s_add_u32", one, one, frame["wide scratch"].part(1))
+            code("s_min_u32", one, one, frame[f"buffer {self.array.name}"].part(2))
 
 
 def _loaded(entries: int) -> int:
@@ -292,16 +325,24 @@ class PagedAddresses:
         one, held = planned.loads[number], source.held
         first = one.waves[0] + page
         apart = tuple(n - one.waves[0] for n in one.waves)
-        what = (source.array.name, self.epoch, self.iteration, apart)
-        if not held.has(what, first, 1):
+        # Pages of the next iterations follow, counted from where all began.
+        before = self.iteration * source.pages if source.ahead else 0
+        turn = None if source.ahead else self.iteration
+        what = (source.array.name, self.epoch, turn, apart)
+        if not held.has(what, before + first, 1):
             # Those of the other loads of the tile, too, as far as they fit.
-            begin = first - first % source.at_once
+            begin = 0 if source.ahead else first - first % source.at_once
             if first + one.lanes - page > begin + source.at_once:
                 begin = first
-            held.what, held.first, held.count = what, begin, source.at_once
+            held.what, held.first, held.count = what, before + begin, source.at_once
+            held.raw = set(range(held.count))
             start = planned.starts[one.waves]
             source.load_entries(code, self.iteration, begin, source.at_once, start)
-        return source.entries.part(first - held.first)
+        found = before + first - held.first
+        if found in held.raw:
+            held.raw.remove(found)
+            source.count_bytes(code, source.entries.part(found))
+        return source.entries.part(found)
 
     def lanes(self, code: Code, number: int) -> Register:
         """The lanes' offsets of load ``number``."""
@@ -318,8 +359,13 @@ class PagedAddresses:
                 code("v_cndmask_b32", result, other, result, VCC)
             code("v_add_u32", result, result, place)
             place, self._offset = result, 0
-        code("v_cmp_lt_i32", VCC, frame[one.row], self.left)
-        code("v_cndmask_b32", result, frame[planned.outside], place, VCC)
+        source, what = planned.source, (self.epoch, self.iteration, one.row)
+        kept = source.inside in frame
+        inside = frame[source.inside] if kept else VCC
+        if not kept or source.asked != what:
+            source.asked = what
+            code("v_cmp_lt_i32", inside, frame[one.row], self.left)
+        code("v_cndmask_b32", result, frame[planned.outside], place, inside)
         return result
 
     def scalar(self, code: Code) -> Register | int:
