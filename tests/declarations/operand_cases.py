@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import pipeloom as pl
-from tests.declarations.cases import listed, right
+from tests.declarations.cases import Arrays, Sizes, listed, right
 
 NEAR = 2.0**-6
 
@@ -96,6 +96,45 @@ def weights_in_registers_that_are_awaited_in_the_loop() -> pl.Loop:
     c = loop.carry("C", m=16, u=32)
     c += a.staged() @ (b.staged() @ loop.resident("U", pl.FP16, f=64, u=32)).to(pl.FP16)
     loop.store("out", c)
+    return loop
+
+
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def microscaled(rng: np.random.Generator, sizes: Sizes) -> Arrays:
+    n, k = sizes["n"], sizes["k"]
+    codes = np.arange(n * k).reshape(n, k) % 16  # all of them
+    return {
+        "W": np.where(codes < 8, 1, -1) * FP4[codes % 8],
+        "S": 2.0 ** rng.integers(-4, 5, (n, k // 32)),
+    }
+
+
+@right(
+    lambda A, W, S: A @ (W * np.repeat(S, 32, 1)).T,
+    {"m": 40, "n": 35, "k": 192},
+    arrays=microscaled,
+    chip="gfx942",
+)
+def weights_of_mxfp4_times_bf16() -> pl.Loop:
+    loop = pl.Loop("w4a16", over="k")
+    a, w = loop.stream("A", pl.BF16, m=32, k=64), loop.stream("W", pl.FP4, n=32, k=64)
+    scale, c = loop.stream("S", "e8m0", n=32, k=64), loop.carry("C", m=32, n=32)
+    c += a.staged() @ (w.staged() * scale).to(pl.BF16)
+    loop.store("out", c.to(pl.BF16))
+    return loop
+
+
+def hard_scales(_: np.random.Generator, __: Sizes) -> Arrays:
+    return {"S": np.array([[2.0**-127, 2.0**-126], [np.nan, 2.0**100]])}
+
+
+@right(lambda X, S: X * np.repeat(S, 32, 1) * 2.0**20, {"b": 2, "n": 64}, arrays=hard_scales)
+def powers_of_two_as_numbers() -> pl.Loop:
+    loop = pl.Loop("mx", over="b")
+    x, scale = loop.stream("X", pl.F32, b=1, n=64), loop.stream("S", "e8m0", b=1, n=64)
+    loop.store("out", x * scale * 2.0**20)
     return loop
 
 

@@ -37,7 +37,8 @@ def gemm_weights(
         m: Rows of the tile of A and of the output.
         n: Rows of the tile of B, columns of the output.
         k: How far along ``k`` one iteration goes.
-        weights: The element type of B: ``i4``, ``u4``, ``i8``, ``u8``, or the chip's 8-bit floats.
+        weights: The element type of B: ``i4``, ``u4``, ``i8``, ``u8``, ``fp4``, or the chip's 8-bit
+            floats.
         dtype: The element type of A, in which is multiplied.
         out: The element type of the output.
         group: How many elements along K share a scale; 0 for one scale per column.

@@ -61,14 +61,12 @@ def check_types(loop: Loop, target: Target) -> None:
                 field=node.name,
             )
     for node in meaning.nodes:
-        for name in (node.name, *node.uses):
-            plain = node.kind is NodeKind.OP and node.op not in PRODUCTS
-            if plain and meaning[name].type.dtype == FP4:
-                raise ConfigError(
-                    f"{meaning.name}: {name!r} is {FP4}, and only products take its elements",
-                    hint="multiply it as it is, or let weights that are converted be i4",
-                    field=name,
-                )
+        if node.kind is NodeKind.OP and node.type.dtype == FP4:
+            raise ConfigError(
+                f"{meaning.name}: {node.name!r} is computed, and is {FP4}",
+                hint="let it be fp8 or i8; streams of fp4 are multiplied as they are, or converted",
+                field=node.name,
+            )
 
 
 def _check_blocks(meaning: Meaning) -> None:

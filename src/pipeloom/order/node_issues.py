@@ -27,7 +27,7 @@ ROUNDED = {"bf16": 9, "fp16": 3}
 """Instructions for a pair of elements where the chip has none that converts both."""
 PACKED_BITS = 16
 """Elements of which several share a register have at most so many."""
-UNPACKED = {"f32": 0.0, "bf16": 1.0, "fp16": 1.5, "u8": 1.0}
+UNPACKED = {"f32": 0.0, "bf16": 1.0, "fp16": 1.5, "u8": 1.0, "fp4": 4.0, "e8m0": 4.0}
 """Instructions that make an f32 of an element in memory; of other types two, a field of bits and
 its number."""
 ROUNDED_SHORT = {**ROUNDED, "bf16": 5}

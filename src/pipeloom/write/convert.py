@@ -23,6 +23,10 @@ STORED_BITS = {
 """Types that f32 becomes."""
 INTEGER_BITS = {"i4": 4, "u4": 4, "i8": 8, "u8": 8}
 """Types of whole numbers that become f32."""
+_FP4_FIELDS = 0x81C00000
+"""Sign, exponent and mantissa of an e2m1, where f32 has the last bits of its exponent."""
+_FP4_SCALE = 2.0**126
+"""The bias of f32 less that of e2m1: a denormal of f32 becomes one of e2m1, too."""
 HIGH_HALF = 0xFFFF0000
 PACK_BF16 = "v_cvt_pk_bf16_f32"
 CONSTANTS = {"round": 0x7FFF, "pack": 0x07060302}
@@ -173,6 +177,18 @@ def unpack(
         return
     if dtype in INTEGER_BITS:
         _unpack_integer(code, dtype, result, source, position)
+        return
+    if dtype == "fp4":
+        code("v_bfe_i32", result, source, 4 * position, 4)
+        code("v_lshlrev_b32", result, 22, result)
+        code("v_and_b32", result, _FP4_FIELDS, result)
+        code("v_mul_f32", result, float_bits(_FP4_SCALE), result)
+        return
+    if dtype == "e8m0":  # the exponent of f32; 0 is a denormal, and what would be infinity a NaN
+        code("v_bfe_u32", result, source, 8 * position, 8)
+        code("v_lshlrev_b32", result, 23, result)
+        code("v_max_i32", result, float_bits(2.0**-127), result)
+        code("v_fma_f32", result, result, 0, result)
         return
     if dtype == "bf16":
         if position:

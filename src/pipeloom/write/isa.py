@@ -183,7 +183,7 @@ def _table() -> dict[str, Opcode]:
     add(binary, "=v1", "svi1", "svi1")
     ternary = (
         "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32 "
-        "v_bfe_i32 v_max3_f32 v_min3_f32"
+        "v_bfe_i32 v_max3_f32 v_min3_f32 v_fma_f32"
     )
     add(ternary, "=v1", "svi1", "svi1", "svi1")
     widening = " ".join(expand("v_cvt_scalef32_pk_{bf16|f16}_{fp8|bf8}"))

@@ -20,7 +20,6 @@ from pipeloom.program.nan_payloads import short_nans
 from pipeloom.program.tiles import Box
 from pipeloom.write.code import Code
 from pipeloom.write.convert import (
-    INTEGER_BITS,
     STORED_BITS,
     ConvertScratch,
     is_encoded,
@@ -230,8 +229,7 @@ class Operands:
             return False
         kind = source.tile.resource.type.dtype
         whole = kind == I32 and not self._raw
-        bits = {**INTEGER_BITS, **STORED_BITS}.get(kind.code, WORD_BITS)
-        return source.tile.pack > 1 or whole or bits < WORD_BITS
+        return source.tile.pack > 1 or whole or is_encoded(kind)
 
     def _read(
         self, code: Code, scratch: Register, source: OperandSource, slot: int | None
