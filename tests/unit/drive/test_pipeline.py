@@ -22,6 +22,8 @@ from pipeloom.program import Barrier, Group, Program, SyncMethod, Wait
 from tests.unit.order import loops
 from tests.unit.order.test_arrange import CASES
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 QUICK = Exact(work_limit=1.0)
 
 

@@ -14,6 +14,8 @@ from pipeloom.drive.programs import as_program
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.issued import usual_iterations
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 TILE = {"BM": 128, "BN": 128, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "elem_bytes": 2}
 
 

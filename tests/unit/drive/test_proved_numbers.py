@@ -9,6 +9,8 @@ import pipeloom as pl
 from pipeloom.declare.loop import Loop
 from pipeloom.order.in_order import in_order
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 CHIPS = ("gfx942", "gfx950")
 
 

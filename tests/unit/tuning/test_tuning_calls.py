@@ -14,6 +14,8 @@ from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.write.assemble import assemble_text
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 
 def test_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

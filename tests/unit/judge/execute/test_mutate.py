@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.random_programs.classify import classify
-from benchmarks.random_programs.mutate import (
-    SYNCHRONISATION,
-    MutationKind,
-    mutants,
-    sample_mutants,
-)
+from benchmarks.random_programs.mutate import Mutant, MutationKind, mutants, sample_mutants
 from benchmarks.random_programs.strict import fully_synchronized, thinned
 from pipeloom import build_schedule
 from pipeloom.declare import Loop
@@ -24,8 +19,13 @@ def program() -> Program:
     return lift_in_units(build_schedule("ping_pong"))
 
 
-def test_every_kind_that_the_program_has_room_for(program: Program) -> None:
-    found = {mutant.kind for mutant in mutants(program)}
+@pytest.fixture(scope="module")
+def every(program: Program) -> list[Mutant]:
+    return list(mutants(program))
+
+
+def test_every_kind_that_the_program_has_room_for(every: list[Mutant]) -> None:
+    found = {mutant.kind for mutant in every}
     assert found == set(MutationKind) - {MutationKind.WRONG_NUMBER}  # it has no numbers
 
 
@@ -43,15 +43,14 @@ def test_a_number_that_is_one_off_is_wrong() -> None:
     assert wrong.found / wrong.expected == 1.5
 
 
-def test_mutants_are_new_and_named(program: Program) -> None:
-    made = list(mutants(program, SYNCHRONISATION))
-    assert all(mutant.program != program for mutant in made)
-    assert len({mutant.name for mutant in made}) == len(made)
-    assert all(mutant.name.startswith(mutant.kind.value) for mutant in made)
+def test_mutants_are_new_and_named(program: Program, every: list[Mutant]) -> None:
+    assert all(mutant.program != program for mutant in every)
+    assert len({mutant.name for mutant in every}) == len(every)
+    assert all(mutant.name.startswith(mutant.kind.value) for mutant in every)
 
 
-def test_a_slip_is_made_in_both_groups(program: Program) -> None:
-    dropped = next(m for m in mutants(program) if m.kind is MutationKind.DROP_BARRIER)
+def test_a_slip_is_made_in_both_groups(program: Program, every: list[Mutant]) -> None:
+    dropped = next(m for m in every if m.kind is MutationKind.DROP_BARRIER)
     counts = [
         sum(isinstance(s, Barrier) for section in g.sections for s in section.steps)
         for p in (program, dropped.program)
