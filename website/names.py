@@ -99,9 +99,12 @@ def _records_of(module: ModuleType) -> Iterator[type]:
 
 
 def _assigning(module: ModuleType, name: str) -> ModuleType:
-    """The module that assigns a value which ``module`` has imported or assigned."""
-    tree = ast.parse(inspect.getsource(module))
+    """The module that assigns a value which ``module`` imports, lists or assigns itself."""
+    home = Path(inspect.getsourcefile(module) or "")
+    stub = home.with_suffix(".pyi")
+    tree = ast.parse((stub if stub.is_file() else home).read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-            return _assigning(import_module(str(node.module)), name)
+            source = "." * node.level + str(node.module)
+            return _assigning(import_module(source, module.__package__), name)
     return module
