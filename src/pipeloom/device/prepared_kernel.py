@@ -95,6 +95,10 @@ class _Ready:
             words[at] = (between if name is None else addresses[name]) + more
 
 
+_Planned = tuple[LaunchPlan, tuple[_Ready, ...], Mapping[str, ArrayBytes]]
+"""What is launched for arrays of some shapes, and which bytes each of them takes."""
+
+
 class PreparedKernel:
     """A kernel, or those of one product, on one device.
 
@@ -117,8 +121,7 @@ class PreparedKernel:
         self._codes = image.codes
         self._modules = Modules.of(hip)
         self._workspaces = workspaces or Workspaces(hip)
-        self._plans: dict[Any, tuple[LaunchPlan, tuple[_Ready, ...]]] = {}
-        self._bytes: dict[Any, dict[str, ArrayBytes]] = {}
+        self._plans: dict[Any, _Planned] = {}
         self._lock = Lock()
         check_chip(hip, device, str(record["target"]), str(record["kernel"]))
         for name, code in image.codes.items():  # a wrong name or image is told now, not at a launch
@@ -143,8 +146,8 @@ class PreparedKernel:
             **given: Arrays and numbers by the names of the record.
         """
         key, addresses, queue = self._key(given, stream)
-        plan, ready = self._plans.get(key) or self._plan(key, given)
-        self._check_alone(key, addresses)
+        plan, ready, taken = self._plans.get(key) or self._plan(key, given)
+        self._check_alone(taken, addresses)
         between = 0
         if plan.workspace_bytes:
             between = self._between(plan.workspace_bytes, queue, workspace)
@@ -164,8 +167,8 @@ class PreparedKernel:
             **given: As for a call; the arrays must stay where they are.
         """
         key, addresses, queue = self._key(given, stream)
-        plan, _ = self._plans.get(key) or self._plan(key, given)
-        self._check_alone(key, addresses)
+        plan, _, taken = self._plans.get(key) or self._plan(key, given)
+        self._check_alone(taken, addresses)
         between = self._between(plan.workspace_bytes, queue, workspace)
         ready = self._ready(plan)
         for one in ready:
@@ -201,13 +204,12 @@ class PreparedKernel:
             **given: As for a call.
         """
         key, _, _ = self._key(given, 0)
-        plan, _ = self._plans.get(key) or self._plan(key, given)
+        plan, _, _ = self._plans.get(key) or self._plan(key, given)
         return plan.workspace_bytes
 
     def close(self) -> None:
         """Free workspaces; kernels must be done."""
         self._plans.clear()
-        self._bytes.clear()
         self._workspaces.close()
 
     def _key(self, given: Mapping[str, Any], stream: Any) -> tuple[Any, dict[str, int], int]:
@@ -235,10 +237,9 @@ class PreparedKernel:
             key.append((name, shape, address & _RESIDUE if address else -1))
         return tuple(key), addresses, stream_handle(stream, self.device, torch)
 
-    def _check_alone(self, key: Any, addresses: Mapping[str, int]) -> None:
+    def _check_alone(self, taken: Mapping[str, ArrayBytes], addresses: Mapping[str, int]) -> None:
         """An output has no memory of another array, but for what beta multiplies: blocks are read
         after others end. That has the same places, or none of the output's."""
-        taken = self._bytes[key]
         for output in self._outputs:
             own, at = taken[output], addresses[output]
             for name, address in addresses.items():
@@ -262,7 +263,7 @@ class PreparedKernel:
                 raise self._unknown(name, value) from error
         raise self._unknown(name, value)
 
-    def _plan(self, key: Any, given: Mapping[str, Any]) -> tuple[LaunchPlan, tuple[_Ready, ...]]:
+    def _plan(self, key: Any, given: Mapping[str, Any]) -> _Planned:
         views, numbers = {}, {}
         for name, value in given.items():
             if name in self.rules:
@@ -271,12 +272,11 @@ class PreparedKernel:
             else:
                 numbers[name] = value
         plan = planned(self.record, views, numbers)
-        found = plan, self._ready(plan)
+        taken = {name: ArrayBytes.of(view) for name, view in views.items()}
+        found = plan, self._ready(plan), taken
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-            self._bytes.clear()
         self._plans[key] = found
-        self._bytes[key] = {name: ArrayBytes.of(view) for name, view in views.items()}
         return found
 
     def _ready(self, plan: LaunchPlan) -> tuple[_Ready, ...]:

@@ -109,11 +109,20 @@ def batch_of(arrays: Iterable[Node], span: ProblemSpan | None) -> tuple[str, ...
     return found[:-1] if turns_of(span) in found[-1:] else found
 
 
+BATCHES = "batches"
+"""What launch records call the number of problems of the same sizes; no dimension has that name."""
+
+
 def check_batch(meaning: Meaning) -> None:
     """Raise where inputs and outputs disagree on the batch, or problems cannot differ as said."""
     inside = {dim for node in meaning.nodes for dim in node.type.dims}
     for node in meaning.nodes:
         outside = node.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.OUTPUT)
+        if outside and BATCHES in (*node.dims, *node.type.dims):
+            raise node.wrong(
+                f"has a dimension {BATCHES!r}, which is what launches call the number of problems",
+                hint=f"give it another name, such as {BATCHES[:-2]!r}",
+            )
         lacks = node.kind is NodeKind.OUTPUT and not node.adds and node.batch != meaning.batch
         known = {*meaning.batch, turns_of(meaning.span) if node.kind is NodeKind.STREAM else ""}
         wrong = set(node.batch) - known or set(node.batch) & inside

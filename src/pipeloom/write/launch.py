@@ -14,7 +14,7 @@ from pipeloom.program import Affine, Meaning
 from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.index_arrays import check_blocks
 from pipeloom.program.nodes import NodeKind
-from pipeloom.program.problem_spans import turns_of
+from pipeloom.program.problem_spans import BATCHES, turns_of
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.global_arrays import Array, arrays_of, dimensions, stride_name
@@ -56,7 +56,7 @@ class Launch:
         dims += ["1"] * (3 - len(dims))
         if self.placing.uses_z:
             slices = f"{self.placing.slices} * " if self.placing.slices > 1 else ""
-            dims[2] = f"{slices}batches"
+            dims[2] = f"{slices}{BATCHES}"
         return dims
 
     def grid(self, sizes: Mapping[str, int], batches: int = 1) -> tuple[int, int, int]:
@@ -66,7 +66,7 @@ class Launch:
             sizes: The size of every dimension.
             batches: How many problems of these sizes there are.
         """
-        known = {**sizes, "batches": batches}
+        known = {**sizes, BATCHES: batches}
         x, y, z = (value_of(formula, known) for formula in self.grid_formula)
         return x, y, z
 

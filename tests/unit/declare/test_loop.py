@@ -363,3 +363,14 @@ def test_functions_of_values_refuse_what_is_none(call: Any, field: str) -> None:
         call(x)
     assert error.value.field == field
     assert error.value.hint
+
+
+def test_no_dimension_has_the_name_of_the_number_of_problems() -> None:
+    """The grid of a launch counts both: one would silently take the other's place."""
+    loop = Loop("named", over="k")
+    x = loop.stream("X", "f32", k=4, batches=64)
+    loop.store("out", loop.carry("sums", batches=64).becomes(x.sum("k")))
+    with pytest.raises(GraphError, match="batches") as caught:
+        _ = loop.meaning
+    assert caught.value.field == "X"
+    assert "batch" in caught.value.hint

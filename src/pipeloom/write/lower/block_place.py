@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pipeloom.machine.dispatch import DIVISIBLE, TileOrder
 from pipeloom.program import Meaning
 from pipeloom.program.index_arrays import per_block
-from pipeloom.program.problem_spans import ProblemSpan
+from pipeloom.program.problem_spans import BATCHES, ProblemSpan
 from pipeloom.write.addresses import quotient
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.global_arrays import BATCHES, scalar_only
+from pipeloom.write.lower.global_arrays import scalar_only
 from pipeloom.write.lower.memory import Memory
 from pipeloom.write.lower.templates import float_bits
 

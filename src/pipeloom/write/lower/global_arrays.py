@@ -13,7 +13,7 @@ from fractions import Fraction
 from pipeloom.program import Meaning, Node, NodeKind
 from pipeloom.program.blocked_matrices import BlockedMatrix, blocked_matrix
 from pipeloom.program.index_arrays import per_block
-from pipeloom.program.problem_spans import turns_of
+from pipeloom.program.problem_spans import BATCHES, turns_of
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
@@ -22,8 +22,6 @@ from pipeloom.write.text import Argument
 
 Stride = str | int | Fraction
 """Bytes between neighbours: a number, the scalar that holds it, or of several in a byte a part."""
-BATCHES = "batches"
-"""The argument that says how many problems a launch computes."""
 
 
 @dataclass(frozen=True, slots=True)

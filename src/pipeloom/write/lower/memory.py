@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from pipeloom.program import Meaning, NodeKind
 from pipeloom.program.index_arrays import per_block
-from pipeloom.program.problem_spans import turns_of
+from pipeloom.program.problem_spans import BATCHES, turns_of
 from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advance_base
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
@@ -27,7 +27,6 @@ from pipeloom.write.lower.array_ends import end_descriptor
 from pipeloom.write.lower.columns import dealt
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.global_arrays import (
-    BATCHES,
     Array,
     Stride,
     argument_dims,
