@@ -373,4 +373,4 @@ def test_no_dimension_has_the_name_of_the_number_of_problems() -> None:
     with pytest.raises(GraphError, match="batches") as caught:
         _ = loop.meaning
     assert caught.value.field == "X"
-    assert "batch" in caught.value.hint
+    assert "batch" in str(caught.value.hint)
