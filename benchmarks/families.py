@@ -42,7 +42,7 @@ from evidence import family_runs
 from evidence.family_runs import FamilyRun
 from evidence.weaken import weakenings
 from pipeloom.drive.trial import Launchable, Trial
-from pipeloom.judge.scan import scan_kernel
+from pipeloom.judge.scan import KernelScan, scan_kernel
 from pipeloom.judge.verify import proves
 from pipeloom.program import Program
 from pipeloom.write import assemble, emit_program
@@ -103,7 +103,12 @@ def new_findings(kernel: Launchable, weak: Launchable) -> bool:
     weakening: instructions that a program does not count (stores element by element) may do the
     work of a wait."""
     before, after = scan_kernel(kernel.kernel), scan_kernel(weak.kernel)
-    return bool(after.reason) or len(after.findings) > len(before.findings)
+    return bool(after.reason) or defects(after) > defects(before)
+
+
+def defects(scan: KernelScan) -> int:
+    """How much a scan objects to; a wait that waits for nothing is slow, not wrong."""
+    return sum(finding.kind.is_defect for finding in scan.findings)
 
 
 def _waves_through(_: object, **__: object) -> SimpleNamespace:
