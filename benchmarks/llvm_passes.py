@@ -49,6 +49,12 @@ ENCODINGS = re.compile(r"_(vi|gfx9|gfx90a|gfx940|gfx950|gfxpre11)(?=_|$)")
 NAMES = ("{}", "{}_e64", "{}_gfx9", "{}_gfx9_e64", "{}_gfx9_e32")
 """How the code generator's opcode may be called, given the assembler's without its encoding."""
 NO_VM, NO_LGKM = 63, 15
+PACKED = re.compile("V_(PK|DOT[248])_")
+OP_SEL_HI = 8
+"""The bit of a first source's modifiers that says where a packed instruction (VOP3P) takes its high
+half from. In an unpacked one the same bit says that the result goes to the high half (SISrcMods),
+and LLVM 22's recogniser asks only for the bit: behind ``v_pk_mul_f16``, too, it adds the wait state
+that the ISA asks for where a result changes its place. So packed instructions go in without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,8 @@ class Llvm:
                 out.append(f"    successors: {', '.join(f'%bb.{s}' for s in follows)}")
             for line in block.lines:
                 operands = [f"%bb.{number[o[1:]]}" if o[0] == "@" else o for o in line.operands]
+                if PACKED.match(line.opcode):
+                    operands[1] = str(int(operands[1]) & ~OP_SEL_HI)
                 out.append(f"    {self._signature(line, target).written(operands)}")
         return HEADER.format(body="\n".join(out))
 
