@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.llvm_kernels import Subject, subjects
@@ -81,9 +81,12 @@ class Signature:
     name: str
     results: int
     implied: tuple[str, ...]
+    spare: int = 0
+    """Operands at the end that only the assembler's opcode has (swizzling, of an atomic)."""
 
     def written(self, operands: Sequence[str]) -> str:
         """The instruction as a line of MIR."""
+        operands = operands[: len(operands) - self.spare]
         results, sources = operands[: self.results], operands[self.results :]
         start = f"{', '.join(results)} = " if results else ""
         return f"{start}{self.name} {', '.join((*sources, *self.implied))}".rstrip()
@@ -174,11 +177,14 @@ class Llvm:
             said = self._run("none", target)
             if not said.returncode:
                 return signature
+            if "Extra explicit operand" in said.stderr and not signature.spare:
+                signature = replace(signature, spare=1)
+                continue
             missing = re.search(r"missing implicit register operand '([^']+)'", said.stderr)
             if missing is None or len(signature.implied) > 8:
                 raise LlvmError(said.stderr)
             implied = (*signature.implied, missing[1])
-            signature = Signature(signature.name, signature.results, implied)
+            signature = replace(signature, implied=implied)
 
 
 def _tool(folder: Path, name: str) -> str:

@@ -35,7 +35,7 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     sizes = {"m": rows, "heads": heads, "d": meaning.tile["d"], "k": loop_size(rng, kernel)}
     arrays: dict[str, Array] = {}
     if meaning.index_arrays:
-        sizes["rows"] = rows + int(rng.integers(0, 9))
+        sizes["rows"] = rows + int(rng.integers(rows == 0, 9))
         slots = rng.permutation(max(sizes["rows"], rows))[:rows]
         nothing = rng.choice([-1, sizes["rows"], -(2**31), sizes["rows"] + 1000], rows)
         arrays["slots"] = np.where(rng.random(rows) < 0.2, nothing, slots).astype(np.int32)
