@@ -53,8 +53,9 @@ def draw_problem(rng: np.random.Generator, kind: Kind, kernel: Launchable, seed:
     sizes |= {"batch": 1, "heads": int(rng.integers(1, 3))}
     if any("group" in node.batch for node in meaning.inputs):
         sizes["group"] = int(rng.integers(1, 3))
+    tiles = int(rng.integers(1, 9)) if meaning.over == "v" else 2  # few end before the loop
     for dim, tile in meaning.tile.items():
-        sizes.setdefault(dim, 2 * tile if dim == "v" else tile)
+        sizes.setdefault(dim, tiles * tile if dim == "v" else tile)
     arrays: dict[str, Array] = {}
     for node in meaning.inputs:
         shape = tuple(sizes[dim] for dim in node.dims)
