@@ -34,6 +34,7 @@ from benchmarks.family_cases import (
     quantised,
     rotary,
     rows,
+    scaled,
     weights,
 )
 from benchmarks.family_cases.drawn import Kind, Problem, ready
@@ -71,6 +72,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "experts": experts,
         "weights": weights,
         "mx": mx,
+        "scaled": scaled,
         "norms": norms,
         "rows": rows,
         "products": products,

@@ -130,9 +130,16 @@ class DeclaredArrays(DeclaredValues):
             at: All of that as one value, instead.
             **dims: Tuples of digits, and indices.
         """
-        self._nodes[array] = replace(
-            self._array(array), at=at or address_map(dims, self._known_entries(dims))
-        )
+        node = replace(self._array(array), at=at or address_map(dims, self._known_entries(dims)))
+        matrix = blocked_matrix(node)
+        if matrix is not None and matrix.shared and self._users(array):
+            raise ConfigError(
+                f"{array!r} has one element for {matrix.rows} rows, and is used already",
+                hint=f"say loop.place({array!r}, ...) right behind its declaration: what is "
+                "computed of it has one number for them, too",
+                field=array,
+            )
+        self._nodes[array] = node
 
     def shuffle(self, *arrays: str) -> None:
         """Streams lie in memory as lanes take them, so that loads need no LDS and are wide.

@@ -328,7 +328,7 @@ class Loop(DeclaredArrays, CarriedValues):
             )
         dims = tuple(dim for dim in sizes if dim not in over)
         given = None if dtype is None else dtype_for(dtype)
-        result = given or (BOOL if known.bool_result else self._per_block(names))
+        result = given or (BOOL if known.bool_result else self._per_block(names, dims))
         tile = TileType(dims, tuple(sizes[d] for d in dims), result)
         node = Node(
             name=name or self._fresh(known.name),

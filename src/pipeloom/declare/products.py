@@ -13,13 +13,19 @@ loop itself is that of the plain product: what only the end needs is loaded ther
 
 from __future__ import annotations
 
+from pipeloom.checks import check_known
 from pipeloom.declare.activations import activation_for, gated
+from pipeloom.declare.functions import fma
 from pipeloom.declare.gemm_problem import PLAIN, Finish, stored_dims
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BF16, E8M0, F32, FP4, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES
+from pipeloom.program.index_forms import digit
+
+BLOCK = 128
+"""Elements along each side of a block that has a scale."""
 
 
 def summed(
@@ -149,6 +155,9 @@ def gemm_scaled(
 
     ``scales`` of ``tensor`` is one number, an argument of the launch; of ``rows``, one per row of A
     and one per row of B, and ``scale`` only where the output is of 8 bits and has one of its own.
+    Of ``blocks``, as DeepSeek has them, scale_A is [m, k / 128], one for each 128 of a row, and
+    scale_B [n / 128, k / 128, 1], one for each 128 x 128: sums of 128 products are scaled in f32,
+    and added up.
 
     Args:
         m: Rows of the tile of A and of the output.
@@ -156,19 +165,40 @@ def gemm_scaled(
         k: How far along ``k`` one iteration goes.
         dtype: The element type of A and B.
         out: The element type of the output.
-        scales: ``tensor`` for one scale, ``rows`` for one per row of A and of B.
+        scales: ``tensor`` for one scale, ``rows`` for one per row of A and of B, ``blocks`` for one
+            per 128 of a row of A, and per 128 x 128 of B.
         name: What pages and the kernel's symbol call it.
     """
-    if scales not in ("tensor", "rows"):
-        raise ConfigError(f"scales is {scales!r}", hint="use 'tensor' or 'rows'", field="scales")
+    check_known(scales, ("tensor", "rows", "blocks"), f"scales is {scales!r}", "scales")
     loop = Loop(name, over="k")
-    value = summed(loop, m, n, k, dtype)
+    added = _summed_in_blocks if scales == "blocks" else summed
+    value = added(loop, m, n, k, dtype)
     if scales == "rows":
         value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
     if scales == "tensor" or dtype_for(out).bits == 8:
         value = value * loop.scalar("scale", usual=1.0)
     loop.store("out", value.to(out))
     return loop
+
+
+def _summed_in_blocks(loop: Loop, m: int, n: int, k: int, dtype: DType | str) -> Tensor:
+    """op(A) @ op(B), where blocks of 128 have scales, in f32."""
+    if k != BLOCK:
+        raise ConfigError(
+            f"an iteration takes {k} along k, and {BLOCK} share a scale",
+            hint=f"say k={BLOCK}: each iteration's product has one",
+            field="k",
+        )
+    a, b = loop.stream("A", dtype, m=m, k=k).staged(), loop.stream("B", dtype, n=n, k=k).staged()
+    by_row = loop.stream("scale_A", F32.per(BLOCK), m=m, k=k).staged()
+    by_block = loop.stream("scale_B", F32.per(BLOCK), n=n, k=k)
+    down, row = digit("n_block", "n_blocks"), digit("n_row", BLOCK)
+    across, column = digit("k_block", "k_blocks"), digit("k_column", BLOCK)
+    loop.place(
+        "scale_B", n=(down, row), k=(across, column), n_blocks=down, k_blocks=across, code=column
+    )
+    total = loop.carry("C", F32, start=0, m=m, n=n)
+    return total.becomes(fma(a @ b, by_row.max("k") * by_block.max("k"), total))
 
 
 def gemm_mx(

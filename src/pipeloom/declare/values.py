@@ -6,7 +6,7 @@ who holds it. Names are given once; numbers become constants, each once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, cast
@@ -16,6 +16,7 @@ from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import F32, DType, DTypeLike, dtype_for
 from pipeloom.program.block_ops import check_block_op
+from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.nodes import Blocks, Node, NodeKind
 from pipeloom.program.tiles import TileType
 from pipeloom.program.vocabulary import VOCABULARY, InBlocks
@@ -182,13 +183,22 @@ class DeclaredValues:
         check_block_op(node, VOCABULARY[op], self._nodes[node.uses[0]], "")
         return self._tensor(self._add(node))
 
-    def _per_block(self, names: Iterable[str]) -> DType:
-        """The type of what is computed of these values: of numbers for each block only, again one
-        for each."""
-        sized = [self._nodes[name] for name in names if self._nodes[name].type.dims]
-        covers = {node.type.dtype.covers for node in sized}
-        computed = all(node.kind is NodeKind.OP for node in sized)
-        return F32.per(covers.pop()) if computed and len(covers - {1}) == len(covers) == 1 else F32
+    def _per_block(self, names: Iterable[str], dims: Sequence[str]) -> DType:
+        """The type of what is computed of these values: of numbers for each block along the last
+        dimension only, again one for each."""
+        nodes = [self._nodes[name] for name in names]
+        covers = {self._block_of(n, dims) for n in nodes if {*dims[-1:]} & {*n.type.dims}}
+        return F32.per(covers.pop()) if len(covers - {1}) == len(covers) == 1 else F32
+
+    @staticmethod
+    def _block_of(node: Node, dims: Sequence[str]) -> int:
+        """How many neighbours along the last of these dimensions have one number; of a stream that
+        is reduced along its own last one, rows that its array has once."""
+        if node.kind is NodeKind.OP:
+            return node.type.dtype.covers if node.type.dims[-1:] == tuple(dims[-1:]) else 1
+        matrix = blocked_matrix(node)
+        alone = matrix is not None and matrix.shared and tuple(dims) == node.type.dims[:1]
+        return matrix.rows if matrix is not None and alone else 1
 
     def value(self, name: str) -> Tensor:
         """A declared value by its name.

@@ -366,22 +366,22 @@ class _Search:
         if pattern not in self.known:
             self.store.write(self.key, {"tried": self.log})
 
-    def _fastest_written(self) -> list[Pattern]:
-        """Of loops that their instructions decide, the one whose are the fastest."""
-        best, least = [], inf
+    def _fastest_written(self) -> dict[Pattern, float]:
+        """Of loops that their instructions decide, the fastest, with its cycles."""
+        found: dict[Pattern, float] = {}
         near = [p for p in self.found if (self.tried[p] or inf) <= NEARLY * self.best]
         if shared_out(self.lowered.meaning.span):  # of those that take as much LDS, the first one
             near = [*{(p.barriers, p.deep, p.beside): p for p in reversed(near)}.values()][::-1]
-        for pattern in near[:MOST_WRITTEN]:
-            if least < self.bound + 1:
+        for pattern in near[: 3 * MOST_WRITTEN]:
+            if len(found) == MOST_WRITTEN or min(found.values(), default=inf) < self.bound + 1:
                 break
             program = self.made.get(pattern) or woven(self.lowered, pattern, self.k_tiles)
             if not decided_written(program):
-                return []
+                return {}
             cycles = written_cycles(program, self.lowered.ops)
-            if cycles is not None and cycles < least:
-                best, least = [pattern], cycles
-        return best
+            if cycles is not None:
+                found[pattern] = cycles
+        return dict(sorted(found.items(), key=lambda item: item[1])[:1])
 
     def proved(self, ended: Ended) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
@@ -392,7 +392,7 @@ class _Search:
                 hint = f"{error.hint or 'declare the iteration otherwise'}; {MODULO}"
                 raise OrderError(error.message, hint=hint, field=error.field) from error
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
-        equal = self._fastest_written() or self.equal
+        equal = [*(written := self._fastest_written())] or self.equal
         programs = {p: self.made.get(p) or woven(self.lowered, p, self.k_tiles) for p in equal}
         pattern = equal[0]
         if len(programs) > 1:
@@ -401,8 +401,8 @@ class _Search:
                 programs, key=lambda p: whole_cycles(programs[p], self.tried[p] or 0.0, floor)
             )
         # What an earlier search has kept decides which order is taken, not what is said of it.
-        cycles = self.tried[pattern] or self.best
-        if pattern in self.known or decided_written(programs[pattern]):
+        cycles = written.get(pattern) or self.tried[pattern] or self.best
+        if pattern in self.known and not written:
             cycles = loop_cycles(programs[pattern], self.lowered.ops)
         return _proved(self.lowered, programs[pattern], pattern, cycles, len(self.tried), ended)
 

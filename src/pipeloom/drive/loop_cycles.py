@@ -14,6 +14,7 @@ from pipeloom import machine_code
 from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
 from pipeloom.judge.simulate.issued import total_cycles
 from pipeloom.judge.verify import verify
+from pipeloom.order.passing import passes
 from pipeloom.order.peel import peel
 from pipeloom.program.problem_spans import shared_out
 from pipeloom.program.program import Program
@@ -57,8 +58,11 @@ def loop_cycles(program: Program, ops: Vocabulary) -> float:
 
 def decided_written(program: Program) -> bool:
     """Whether the instructions that are written say how fast a loop is, and its steps do not: those
-    of operands made between products, and of addresses where loads are what takes long."""
-    return shared_out(program.meaning.span) or makes_operands(program)
+    of operands made and results scaled between products, and of addresses where loads are what
+    takes long."""
+    meaning = program.meaning
+    scaled = any(passes(meaning, node.name) for node in meaning.nodes)
+    return shared_out(meaning.span) or scaled or makes_operands(program)
 
 
 def makes_operands(program: Program) -> bool:

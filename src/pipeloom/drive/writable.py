@@ -73,7 +73,9 @@ def _check_blocks(meaning: Meaning) -> None:
     """Refuse what no lane has of numbers for each block: a reduction of them, and parts of one."""
     for node in meaning.nodes:
         dtype, op = node.type.dtype, VOCABULARY.get(node.op)
-        if dtype.covers > 1 and op is not None and op.reduce is not None:
+        given = [meaning[name] for name in node.uses]
+        computed = any(n.kind is NodeKind.OP and n.type.dtype.covers > 1 for n in given)
+        if computed and op is not None and op.reduce is not None and op.name not in PRODUCTS:
             raise ConfigError(
                 f"{meaning.name}: {node.name!r} is {op.name} of {node.uses[0]!r}, which has one "
                 "number for each block",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
-from pipeloom.order.spread import RUN, per_lane, run_depth
+from pipeloom.order.spread import RUN, UNIFORM, per_lane, run_depth
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Unit
@@ -34,6 +34,9 @@ def grain_of(place: Place, second: bool) -> Grain:
     """
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
+    if is_code_beside(place):
+        codes = least_box(place)
+        return Grain(codes, codes, codes)
     if is_beside_result(place):
         beside = least_box(place)[:1] if numbers["only"] == 0 else least_box(place)[1:]
         return Grain(beside, beside, beside)
@@ -101,13 +104,27 @@ def is_beside_result(place: Place) -> bool:
     return is_result(place) and "only" in dict(place.layout.numbers if place.layout else ())
 
 
+def is_code_beside(place: Place) -> bool:
+    """Whether it is loaded beside a matrix result, an element for a row of its tile, or for all."""
+    if place.layout == UNIFORM:
+        return place.type.dtype.covers > 1
+    return is_result(place) and has_codes(place) and "only" not in dict(_numbers(place))
+
+
+def _numbers(place: Place) -> tuple[tuple[str, int], ...]:
+    return () if place.layout is None else place.layout.numbers
+
+
 def least_box(place: Place) -> tuple[int, ...]:
-    """The smallest box of a matrix result that is whole registers of every lane."""
-    assert place.layout is not None
-    numbers = dict(place.layout.numbers)
+    """The smallest box of a matrix result that is whole registers of every lane; of codes for
+    groups of columns, what one covers."""
+    numbers, shape = dict(_numbers(place)), place.type.shape
+    if place.layout == UNIFORM:
+        return shape
     side = numbers["side"]
     across, along = side, RUN * WAVE_LANES // side
-    return (along, across) if numbers.get("flip") else (across, along)
+    rows, columns = (along, across) if numbers.get("flip") else (across, along)
+    return rows, max(columns, min(numbers.get("group", 0), shape[-1]))
 
 
 def fragment_name(name: str, corner: Sequence[int], grain: Grain) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import ceil
 
@@ -74,9 +74,14 @@ class HeldRegisters(Weaver):
             return 2 + self.pattern.early + ceil(self._loaded[place.name] / self.ii)
         if place.name in self._made:
             return 1 + self.pattern.early
-        if self._made and place.name in self._held:
+        if (self._made or self._passes) and place.name in self._held:
             return ceil(self._held[place.name] / self.count)
         return 2 if place.carried or place.name in self._results else 1
+
+    @cached_property
+    def _passes(self) -> bool:
+        """Whether results of products take turns in registers."""
+        return any(place.storage for place in self.lowered.places)
 
     @cached_property
     def _made(self) -> set[str]:
@@ -135,7 +140,29 @@ class HeldRegisters(Weaver):
                 for other, fill in fills:
                     if touches_meet(place, read, fill) and fill.value == place.members[0]:
                         found[Dependence(n, other, copies - read.distance, waits=False)] = None
-        return list(found)
+        return [*found, *self._turns_in_storage()]
+
+    def _turns_in_storage(self) -> Iterator[Dependence]:
+        """Readers of a place before what fills the next one in its storage, in the products' order;
+        of the last one, before what fills the first one an iteration later."""
+        number = {i: n for n, i in enumerate(self.members[0])}
+        turns: dict[str, dict[str, int]] = {}
+        for i in self.products[0]:
+            for touch in self.tasks[i].writes:
+                place = self.lowered.place(touch.place)
+                if place is not None and place.storage:
+                    turns.setdefault(place.storage, {})[place.name] = number[i]
+        readers: dict[str, list[int]] = {}
+        for n, task in enumerate(self.mine):
+            for touch in task.found:
+                readers.setdefault(touch.place, []).append(n)
+        for fills in turns.values():
+            names = list(fills)
+            for at, name in enumerate(names):
+                after = names[(at + 1) % len(names)]
+                last = at == len(names) - 1
+                for n in readers.get(name, ()):
+                    yield Dependence(n, fills[after], int(last), waits=False)
 
     def _ahead(self, task: Task) -> int:
         """By how many gaps a read comes before what takes its data."""

@@ -24,6 +24,7 @@ from pipeloom.order.grains import (
     grain_of,
     has_codes,
     is_beside_result,
+    is_code_beside,
     is_operand,
     is_result,
     is_skipped,
@@ -33,6 +34,7 @@ from pipeloom.order.grains import (
     worked_box,
 )
 from pipeloom.order.load_boxes import LoadBox, even_rows, load_boxes
+from pipeloom.order.passing import box_of, in_turn, passing
 from pipeloom.order.roles import Loading, WaveGroup
 from pipeloom.order.spread import registers
 from pipeloom.order.staging import turns
@@ -94,6 +96,7 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
         return unit
     if unit in (Unit.LDS_READ, Unit.LOAD):
         beside = unit is Unit.LDS_READ and _fills(lowered, task, is_beside_result)
+        beside |= _fills(lowered, task, is_code_beside)
         return unit if beside or _fills(lowered, task, is_operand) else None
     if unit is Unit.MATRIX:
         found = [lowered.place(t.place) for t in task.reads]
@@ -125,6 +128,10 @@ class _Cutter:
                     place = lowered.place(touch.place)
                     if place is not None and place.rotates and is_operand(place):
                         self._grains[place.name] = grain_of(place, False)
+        self._passing = passing(lowered)
+        for place in lowered.places:
+            if place.name in self._passing:
+                self._grains[place.name] = box_of(place)
 
     def places(self) -> Iterator[Place]:
         for place in self._lowered.places:
@@ -135,12 +142,14 @@ class _Cutter:
             dtype = place.type.dtype
             each = place.registers // registers(place.layout, place.type.shape, dtype)
             for corner in _corners(place.type.shape, grain.size):
-                yield replace(
+                fragment = replace(
                     place,
                     name=fragment_name(place.name, corner, grain),
                     type=TileType(place.type.dims, grain.size, dtype),
                     registers=each * registers(place.layout, grain.size, dtype),
                 )
+                boxes = self._passing.get(place.name)
+                yield fragment if boxes is None else in_turn(fragment, boxes[corner])
 
     def _touched(self, touch: Touch, at: Mapping[str, int], size: Mapping[str, int]) -> Touch:
         """What a part of the work touches of a place: ``size`` from ``at`` on, by dimension."""

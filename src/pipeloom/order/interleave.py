@@ -121,9 +121,13 @@ class Interleaver(HeldRegisters):
         return min(free, min(self.gap[m] for m in products) - 1)
 
     def _ready(self, tasks: Sequence[int]) -> int:
-        """The first gap in which vector ops have what products give them."""
+        """The first gap in which vector ops have what products give them; of those that take none,
+        the one for which the first of them that what they make goes to has it."""
         links = reached(tasks, self.before, lambda x: x.first, self._is_product)
-        return max((self.gap[x.first] + self._apart(x) for x in links), default=0)
+        if links:
+            return max(self.gap[x.first] + self._apart(x) for x in links)
+        later = {x.second for n in tasks for x in self.after[n] if x.waits and not x.distance}
+        return min((self._ready([n]) for n in sorted(later)), default=0)
 
     def _fed(self, tasks: Sequence[int]) -> set[int]:
         """The products of its iteration that vector ops lead to."""
@@ -197,7 +201,7 @@ class Interleaver(HeldRegisters):
 
     def _fits_anywhere(self, n: int) -> bool:
         """Whether no later product would have more room for it."""
-        return bool(self._made)
+        return bool(self._made) or self._passes
 
     def _part(self, order: Sequence[int], gaps: Gaps) -> None:
         """What makes operands as far apart as can be, where nothing else has to give way."""

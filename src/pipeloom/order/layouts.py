@@ -41,6 +41,7 @@ from pipeloom.order.spread import (
     scales,
     ungrouped,
 )
+from pipeloom.program.blocked_matrices import blocked_matrix
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout
@@ -164,11 +165,23 @@ class _Chooser:
                 break
             node = max(open_, key=lambda n: (len(n.type.dims), is_loaded(n)))
             shape = self.shares.shape(node.type.dims)
-            one = prod(shape) == 1
+            one = prod(shape) == 1 or self._is_one(node)
             self.known[node.name] = UNIFORM if one else lanes(shape, node.type.dtype)
         for node in self.meaning.nodes:
             if node.kind is NodeKind.OP and node.name not in self.products:
                 self._check(node)
+
+    def _is_one(self, node: Node) -> bool:
+        """Whether one code stands for all that a wave has of a value."""
+        shape, covers = self.shares.shape(node.type.dims), node.type.dtype.covers
+        matrix = blocked_matrix(node)
+        rows = matrix.rows if matrix is not None and matrix.shared else 1
+        return covers > 1 and shape[-1] <= covers and prod(shape[:-1]) <= rows
+
+    def _as_codes(self, layout: Layout, node: Node) -> Layout:
+        """Where a value lies whose elements may share codes."""
+        alone = len(node.type.dims) == 1 and self._is_one(node)
+        return UNIFORM if alone else grouped(layout, node.type.dtype)
 
     def is_even(self) -> bool:
         """Whether lanes share all that is dealt to them row-major evenly."""
@@ -356,7 +369,7 @@ class _Chooser:
             if name not in self.known and not is_number(item):
                 found = project(full, dims, sizes, item.type.dims)
                 if found is not None:
-                    self.known[name] = grouped(found, item.type.dtype)
+                    self.known[name] = self._as_codes(found, item)
 
     def _full(self, node: Node) -> Layout | None:
         """How the whole domain lies, from an operand (or the result) that has all of it."""
@@ -403,7 +416,8 @@ class _Chooser:
             if is_number(item) or not item.type.dims:
                 continue
             wanted = None if full is None else project(full, dims, sizes, item.type.dims)
-            wanted = None if wanted is None else grouped(wanted, item.type.dtype)
+            wanted = None if wanted is None else self._as_codes(wanted, item)
+            wanted = UNIFORM if full in (None, UNIFORM) and self._is_one(item) else wanted
             if wanted is None or self.known.get(name) != wanted:
                 raise ConfigError(
                     f"{self.meaning.name}.{node.name}: {name!r} ({item.type}) does not lie where "

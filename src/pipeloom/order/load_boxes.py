@@ -48,10 +48,11 @@ def load_boxes(shape: tuple[int, ...], dtype: DType, lanes: int, widest: int) ->
 
 
 def fills_no_load(shape: tuple[int, ...], dtype: DType, lanes: int) -> bool:
-    """Whether it is a row of numbers (one for each row of another tile) that is less than the
-    narrowest load of all lanes: one load brings it several times, side by side."""
+    """Whether it is a row or a column of numbers (one for each row of another tile) that is less
+    than the narrowest load of all lanes: one load brings it several times, side by side."""
     size = dtype.bytes(prod(shape))
-    return len(shape) == 1 and size >= REGISTER_BYTES and lanes * REGISTER_BYTES % size == 0
+    single = len(shape) == 1 or shape[1:] == (dtype.covers,)
+    return single and size >= REGISTER_BYTES and lanes * REGISTER_BYTES % size == 0
 
 
 def _panels(shape: tuple[int, ...], row: int, lanes: int, widest: int) -> list[LoadBox]:

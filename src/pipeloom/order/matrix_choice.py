@@ -1,9 +1,9 @@
 """Which matrix instruction a product uses, and what a wave's share of it takes.
 
 The widest plain instruction of 16 x 16 results for the operands' type, of which the product takes
-whole ones, or of 32 x 32 where there is no other, or where vector ops of the loop take the results:
-under an instruction of twice the length there is room for three times as many of them; or where a
-small one has room for a single other.
+whole ones, or of 32 x 32 where there is no other, or where vector ops of the loop take the results,
+unless those only pass (``passing``): under an instruction of twice the length there is room for
+three times as many of them; or where a small one has room for a single other.
 Operands lie K-wise in lanes: a lane has
 ``lane_bytes`` of one instruction, and one memory instruction moves up to 16 bytes of it, so one
 read may serve two narrow instructions.
@@ -20,6 +20,7 @@ from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DTYPES, E8M0, DType
 from pipeloom.machine.matrix_ops import MatrixOp, summed_in
 from pipeloom.machine.target import REGISTER_BYTES, Target
+from pipeloom.order.passing import passes
 from pipeloom.order.shares import Shares, divide
 from pipeloom.order.spread import codes_together, scales
 from pipeloom.program.block_ops import block_sizes
@@ -222,7 +223,8 @@ def divided(
     ones of them.
     """
     crowds = crowded(meaning, target) and not scales_together(meaning, target)
-    if in_vectors(meaning) or crowds:
+    kept = not all(passes(meaning, name) for name in products(meaning, target))
+    if (in_vectors(meaning) and kept) or crowds:
         try:
             found = products(meaning, target, large=True)
             return found, divide(meaning, waves, granules(meaning, found), quadrants)

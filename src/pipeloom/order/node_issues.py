@@ -74,6 +74,11 @@ class NodeIssues:
             source = self.meaning[node.uses[0]]
             layout = self.layouts.values.get(node.uses[0], UNIFORM)
             reduced = self.layouts.values[node.name]
+            rows, covers = source.type.dims[:-1], source.type.dtype.covers
+            single = covers > 1 and known.reduce is not Reduce.ADD
+            if single and rows == node.type.dims and source.type.shape[-1] <= covers:
+                # Every lane has the one code of its row.
+                return (Issue(Unit.VECTOR, per_lane(reduced, self.shares.shape(node.type.dims))),)
             steps = per_lane(layout, self.shares.shape(source.type.dims))
             results = per_lane(reduced, self.shares.shape(node.type.dims))
             across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0

@@ -44,7 +44,7 @@ from pipeloom.order.staging import (
     uncut_piece,
     written,
 )
-from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
+from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.resources import Layout, Space
@@ -157,7 +157,7 @@ class _Lowering:
         for piece in self.shares.pieces(dims):
             box = self.shares.whole(dims, piece)
             shape = tuple(stop - start for start, stop in box)
-            size = element_bytes(dtype, prod(shape))
+            size = -(-prod(shape) * dtype.bits // (8 * dtype.covers))
             lanes = len(self.loading.waves) * self.target.wave_lanes.value
             width = load_width(size, lanes, self.target.lds_load_bytes(node.align))
             entries = -(-size // (lanes * width))

@@ -29,6 +29,7 @@ from pipeloom.order.instruction_problem import relaxed, step_cycles, stepped
 from pipeloom.order.instructions import refine
 from pipeloom.order.interleave import interleave
 from pipeloom.order.modulo import ModuloProblem, least_ii, solve_modulo
+from pipeloom.order.passing import has_passing, order_of
 from pipeloom.order.pattern import WHOLE, Pattern
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.roles import Loading
@@ -170,9 +171,11 @@ def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
     """Loops with vector ops between products."""
     machine = Machine.of(refine(lowered))
     made = made_operands(lowered)
+    passes = has_passing(lowered)
     for early, more, count in product((0, 1) if made else (0,), ROOMS, groups):
         apart = count > 1
-        usual = ((count, 2 * apart, 1),)
+        # Where results pass, operands fill LDS, and nothing waits for what is computed.
+        usual = ((count, 0 if passes else 2 * apart, 1),)
         for barriers, deep, beside in (
             LOADED if shared_out(lowered.meaning.span) and not apart else usual
         ):
@@ -217,6 +220,8 @@ def _between_order(lowered: Lowered, made: set[str]) -> tuple[str, ...]:
     """Of products: those of one fragment that vector ops compute follow each other, so that its
     registers are free for the next one most of the time."""
     products = [t for t in lowered.of(Region.LOOP) if t.unit is Unit.MATRIX]
+    if has_passing(lowered):
+        return order_of(lowered)
     return ORDERS[1] if any(t.reads[1].place in made for t in products) else ORDERS[0]
 
 

@@ -85,14 +85,14 @@ def make_phases(lowered: Lowered, loop: LoopProblem, expansion: Expansion, rest:
         ),
         resources=tuple(
             Resource(
-                name=p.name,
+                name=name,
                 space=p.space,
                 type=p.type,
                 copies=copies.get(p.name, 1),
                 start=p.start,
                 layout=p.layout,
             )
-            for p in lowered.places
+            for name, p in {p.storage or p.name: p for p in lowered.places}.items()
         ),
         iterations=Affine(base, ((TRIPS, expansion.unroll),)),
         stages=expansion.stages,
@@ -196,8 +196,9 @@ class _Writer:
         copies = self.copies.get(touch.place, 1)
         at = self.base if iteration is None else iteration
         meant = iteration is not None and touch.value in self._per_iteration
+        place = self.lowered.place(touch.place)
         return Access(
-            touch.place,
+            touch.place if place is None else place.storage or place.name,
             touch.boxes,
             copy=(at + touch.ahead) % copies,
             generation=at - touch.distance if meant else None,

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import Target
 from pipeloom.order.roles import WaveGroup
 from pipeloom.order.shares import Piece, Shares
@@ -47,6 +46,8 @@ class Place:
     registers: int = 0
     rotates: bool = False
     carried: bool = False
+    storage: str = field(default="", repr=False)
+    """Of places that take turns in one storage within an iteration, its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,3 @@ class Lowered:
     def group(self, name: str) -> WaveGroup:
         """The group of that name."""
         return next(g for g in self.groups if g.name == name)
-
-
-def element_bytes(dtype: DType, elements: int) -> int:
-    """Bytes in memory, rounded up."""
-    return -(-elements * dtype.bits // 8)

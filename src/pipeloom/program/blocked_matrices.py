@@ -9,12 +9,15 @@ place is an ``AddressMap`` whose indices are single digits, in another order tha
 Nothing of it is outside, and nothing but the numbers of blocks depends on sizes. So an address is
 that of a matrix whose rows are as far apart as the rows of a block are on average, plus a place
 within one row of blocks that is known when the kernel is made.
+
+Where the array has no dimension for the rows of a block, all of them have the same elements: a
+scale for each 128 x 128 of a matrix is ``S[n // 128, k // 128]``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -41,10 +44,18 @@ class BlockedMatrix:
     blocks: tuple[str, str]
     """The array's dimensions that count blocks, down and across."""
 
+    shared: bool = field(default=False, repr=False)
+    """Whether the rows of a block are the same elements."""
+
+    @property
+    def together(self) -> int:
+        """Rows of a block in memory."""
+        return 1 if self.shared else self.rows
+
     @property
     def block(self) -> int:
         """Elements of a block, which lie together."""
-        return self.rows * self.columns
+        return self.together * self.columns
 
     @property
     def run(self) -> int:
@@ -91,8 +102,10 @@ def blocked_matrix(node: Node) -> BlockedMatrix | None:
     order = [name for one in place.indexed for name, _ in one.index.factors]
     forms = [one.index for one in place.indexed]
     first = [rows[0], columns[0]]
+    inside = [digit for digit in rows[1:] if digit.name in order]
+    shared = len(rows) > 1 and not inside
     if (
-        sorted(order) != sorted(digits)
+        sorted(order) != sorted({*digits} - ({d.name for d in rows[1:]} if shared else set()))
         or forms != [digits[name].form for name in order]
         or order[:2] != [digit.name for digit in first]
         or [digit.follows for digit in first] != list(place.dims[:2])
@@ -105,9 +118,10 @@ def blocked_matrix(node: Node) -> BlockedMatrix | None:
     return BlockedMatrix(
         prod(digit.count for digit in rows[1:]),
         prod(digit.count for digit in columns[1:]),
-        tuple((digit, steps[digit.name]) for digit in rows[1:]),
+        tuple((digit, steps[digit.name]) for digit in inside),
         tuple((digit, steps[digit.name]) for digit in columns[1:]),
         (place.dims[0], place.dims[1]),
+        shared,
     )
 
 
@@ -125,9 +139,11 @@ def in_blocks(node: Node, array: Array) -> Array:
             hint="say how it lies first: loop.shuffle('B'), and pass its rows and columns",
             field=node.name,
         )
+    if found.shared:
+        array = array[..., :: found.rows, :]
     dtype = node.type.dtype
     shared = max(8 // dtype.bits, 1) * dtype.covers if array.dtype.kind == "u" else 1
-    units = (found.rows, found.columns // shared)
+    units = (found.together, found.columns // shared)
     blocks = [-(-size // unit) for size, unit in zip(array.shape[-2:], units, strict=True)]
     spare = [
         (0, count * unit - size)
@@ -143,7 +159,9 @@ def in_blocks(node: Node, array: Array) -> Array:
         for steps in (found.row_steps, found.column_steps)
     ]
     cut = padded.reshape(*array.shape[:outer], blocks[0], *inner[0], blocks[1], *inner[1])
-    names = [digit.name for one in node.at.counted for digit in one.digits]
+    steps = (*found.row_steps, *found.column_steps)
+    inside = {*(digit.name for digit, _ in steps), *(one.digits[0].name for one in node.at.counted)}
+    names = [d.name for one in node.at.counted for d in one.digits if d.name in inside]
     order = [names.index(name) for one in node.at.indexed for name, _ in one.index.factors]
     moved = cut.transpose(*range(outer), *(outer + axis for axis in order))
     return np.ascontiguousarray(moved)

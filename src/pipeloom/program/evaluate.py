@@ -233,7 +233,8 @@ def _block_indices(
 
 def by_element(node: Node, values: Array, sizes: Mapping[str, int]) -> Array:
     """An input with a value for each element, given like that or with one for each of its codes."""
-    dtype, size = node.type.dtype, sizes.get(node.dims[-1]) if node.dims else None
+    known = {**sizes, **(node.at.fixed() if node.at is not None else {})}
+    dtype, size = node.type.dtype, known.get(node.dims[-1]) if node.dims else None
     codes = None if size is None else -(-size // dtype.covers)
     if dtype.covers == 1 or np.ndim(values) != len(node.dims) or values.shape[-1] != codes:
         return values

@@ -52,6 +52,11 @@ class TileType:
         return prod(self.shape)
 
     @property
+    def single(self) -> bool:
+        """Whether it is one row of elements, or a column of codes that cover a row each."""
+        return len(self.shape) == 1 or self.shape[1:] == (self.dtype.covers,)
+
+    @property
     def sizes(self) -> dict[str, int]:
         """Size by dimension."""
         return dict(zip(self.dims, self.shape, strict=True))

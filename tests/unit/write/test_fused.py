@@ -102,7 +102,7 @@ def test_refusals_name_the_field() -> None:
     with pytest.raises(ConfigError, match="activation"):
         gemm_bias(activation="gleu")
     with pytest.raises(ConfigError, match="scales"):
-        gemm_scaled(scales="blocks")
+        gemm_scaled(scales="columns")
 
 
 @pytest.mark.parametrize("what", ["gelu", "silu", "half bias"])

@@ -16,7 +16,7 @@ from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.global_arrays import Array, Stride
+from pipeloom.write.lower.global_arrays import Along, Array
 from pipeloom.write.lower.memory import Memory
 
 OFFSETS = ("tile offset", "other tile offset")
@@ -71,8 +71,8 @@ class Clock:
         self._ahead_of_plain = program.plain.constant
         self.constant = program.iterations.constant
         self.least = program.iterations.at(program.min_trips)
-        self._positions: dict[str, Stride] = {}
-        self._ahead: dict[tuple[Stride, int, int], str] = {}
+        self._positions: dict[str, Along] = {}
+        self._ahead: dict[tuple[Along, int, int], str] = {}
         """Offsets that are computed, the last one used at the end, and where they are."""
         self._base = Affine()
         self.epoch = 0
@@ -104,7 +104,7 @@ class Clock:
         """Keep the number of elements before the section's iteration."""
         self._follow(1)
 
-    def _follow(self, stride: Stride) -> None:
+    def _follow(self, stride: Along) -> None:
         key = f"at {stride}"
         self._positions[key] = stride
         self._frame.scalar(key)
@@ -314,7 +314,7 @@ class Clock:
         return result
 
     def _ahead_of(
-        self, code: Code, result: Register, at: Register, iteration: int, stride: Stride
+        self, code: Code, result: Register, at: Register, iteration: int, stride: Along
     ) -> None:
         elements = iteration * self.tile
         if not elements:
@@ -326,7 +326,7 @@ class Clock:
             code("s_mul_i32", result, self._frame[stride], elements)
             code("s_add_i32", result, result, at)
 
-    def _add(self, code: Code, at: Register, elements: int, stride: Stride) -> None:
+    def _add(self, code: Code, at: Register, elements: int, stride: Along) -> None:
         if not elements:
             return
         if not isinstance(stride, str):

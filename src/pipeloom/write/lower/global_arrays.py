@@ -20,8 +20,18 @@ from pipeloom.write.isa import Register
 from pipeloom.write.placing import Placing
 from pipeloom.write.text import Argument
 
-Stride = str | int | Fraction
+
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """Bytes between rows of which 2 to the ``shift`` are the same: in a scalar, of those."""
+
+    scalar: str
+    shift: int
+
+
+Along = str | int | Fraction
 """Bytes between neighbours: a number, the scalar that holds it, or of several in a byte a part."""
+Stride = Along | SharedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,10 @@ class Array:
     def stride(self, axis: int) -> Stride:
         """Bytes between neighbours along a dimension."""
         if axis < len(self.dims) - 1:
-            return f"stride {self.name}.{axis}"
+            name = f"stride {self.name}.{axis}"
+            if self.blocks is not None and self.blocks.shared:
+                return SharedRows(name, self.blocks.rows.bit_length() - 1)
+            return name
         size = Fraction(self.node.type.dtype.bits, 8 * self.node.type.dtype.covers)
         return int(size) if size.denominator == 1 else size
 
@@ -108,12 +121,13 @@ class Array:
         return self.blocks.columns * self.node.type.dtype.bits // (8 * self.node.type.dtype.covers)
 
     @property
-    def over_stride(self) -> Stride:
+    def over_stride(self) -> Along:
         """Bytes from one index along ``over`` to the next; of whole blocks, on average."""
         each = self.stride(self.dims.index(self.over))
+        assert not isinstance(each, SharedRows)  # the loop goes along columns
         if self.blocks is None or isinstance(each, str):
             return each
-        whole = Fraction(each) * self.blocks.rows
+        whole = Fraction(each) * self.blocks.together
         return int(whole) if whole.denominator == 1 else whole
 
 

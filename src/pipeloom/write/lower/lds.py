@@ -76,12 +76,16 @@ class LdsTile:
     @property
     def bytes(self) -> int:
         """Of its elements."""
-        return self.resource.type.elements * self.bits // 8
+        return self.resource.type.dtype.bytes(self.resource.type.elements)
 
     @property
     def row_bytes(self) -> int:
         """Of the last dimension."""
-        return self.resource.type.shape[-1] * self.bits // 8
+        return int(self.byte_of(self.resource.type.shape[-1]))
+
+    def byte_of(self, column: Any) -> Any:
+        """Where elements begin in a row; those that share a code lie where its first one does."""
+        return column // self.resource.type.dtype.covers * self.bits // 8
 
     @property
     def rows(self) -> int:
@@ -102,7 +106,7 @@ class LdsTile:
         Empty where it holds no whole rows, of the tile or of its panels, that follow each other.
         """
         columns = (box or self.resource.type.whole)[-1]
-        first, last = (at * self.bits // 8 for at in columns)
+        first, last = (int(self.byte_of(at)) for at in columns)
         rows = self.rows_of(box)
         wide = self.layout.row_bytes if self.layout else self.row_bytes
         if not rows or first % wide or last % wide:
@@ -124,10 +128,10 @@ class LdsTile:
         row = np.zeros(coordinates.shape[:-1], np.int64)
         for axis, size in enumerate(shape[:-1]):
             row = row * size + coordinates[..., axis]
-        byte = coordinates[..., -1] * self.bits // 8
+        byte = self.byte_of(coordinates[..., -1])
         start = self.base + copy * self.copy_bytes
         if self.layout is None:
-            return np.asarray(start + row * (shape[-1] * self.bits // 8) + byte)
+            return np.asarray(start + row * int(self.byte_of(shape[-1])) + byte)
         chunk, rest = divmod(self.layout.lies(byte), LOAD_BYTES)
         return np.asarray(start + self.layout.address(row, chunk) + rest)
 
@@ -141,7 +145,8 @@ class LdsTile:
             byte = layout.byte_at(chunk * LOAD_BYTES + position % LOAD_BYTES)
         shape = self.resource.type.shape
         leading = np.unravel_index(row, shape[:-1]) if len(shape) > 1 else ()
-        return np.stack([*leading, byte * 8 // self.bits], axis=-1)
+        column = byte * 8 // self.bits * self.resource.type.dtype.covers
+        return np.stack([*leading, column], axis=-1)
 
 
 def lds_tiles(
@@ -156,10 +161,10 @@ def lds_tiles(
     for resource in program.resources:
         if resource.space is not Space.LDS:
             continue
-        if resource.type.dtype.covers > 1:
+        if resource.type.dtype.covers > 1 and not resource.type.single:
             raise EmitError(
-                f"{resource.name} holds {resource.type.dtype} in LDS",
-                hint="load block scales straight to registers: leave .staged() off",
+                f"{resource.name} holds {resource.type.dtype} in LDS, several codes of a row",
+                hint="load them straight to registers: leave .staged() off",
                 field=resource.name,
             )
         base = -(-base // target.bank_row_bytes) * target.bank_row_bytes
@@ -226,8 +231,9 @@ def _turned_layout(target: Target, tile: LdsTile, side: int, numbers: set[str]) 
 
 
 def _brought(program: Program, resource: Resource) -> int:
-    """What the waves of a load bring of a row of numbers, in the narrowest loads."""
-    if len(resource.type.shape) > 1:
+    """What the waves of a load bring of numbers that are a row or a column, in the narrowest
+    loads."""
+    if not resource.type.single:
         return 0
     loads = [g for g, _, w in program.works() if w.writes and w.writes[0].resource == resource.name]
     return max((len(g.waves) * WAVE_LANES * REGISTER_BYTES for g in loads), default=0)

@@ -28,6 +28,7 @@ from pipeloom.write.lower.columns import dealt
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.global_arrays import (
     Array,
+    SharedRows,
     Stride,
     argument_dims,
     arguments_of,
@@ -278,12 +279,18 @@ class Memory:
     def operand(self, value: Stride) -> Register | int:
         """A stride of whole bytes as an operand."""
         assert not isinstance(value, Fraction)
+        if isinstance(value, SharedRows):
+            return self.frame[value.scalar]
         return value if isinstance(value, int) else self.frame[value]
 
     def counted(
         self, code: Code, count: Register, stride: Stride
     ) -> tuple[Register, Register | int]:
-        """Two factors that make bytes of a count; of parts of a byte, in ``scratch``."""
+        """Two factors that make bytes of a count; ``scratch`` of parts of a byte, and of rows that
+        are the same."""
+        if isinstance(stride, SharedRows):
+            code("s_lshr_b32", self.frame["scratch"], count, stride.shift)
+            return self.frame["scratch"], self.frame[stride.scalar]
         if isinstance(stride, Fraction):
             code("s_lshr_b32", self.frame["scratch"], count, stride.denominator.bit_length() - 1)
             return self.frame["scratch"], 1
@@ -360,10 +367,13 @@ class Memory:
         stride = array.stride(axis)
 
         def make(code: Code, result: Register) -> None:
-            distance: Register | int = 0 if isinstance(stride, str) else int(rows * stride)
-            if isinstance(stride, str):
-                distance = self.frame["scratch"]
+            distance: Register | int = self.frame["scratch"]
+            if isinstance(stride, SharedRows):
+                code("s_mul_i32", distance, self.frame[stride.scalar], rows >> stride.shift)
+            elif isinstance(stride, str):
                 code("s_mul_i32", distance, self.frame[stride], rows)
+            else:
+                distance = int(rows * stride)
             code("v_add_u32", result, distance, self.frame[base])
 
         return make
@@ -415,6 +425,9 @@ class Memory:
         """``result = value * stride``."""
         if isinstance(stride, str):
             code("v_mul_lo_u32", result, value, self.frame[stride])
+        elif isinstance(stride, SharedRows):
+            code("v_lshrrev_b32", result, stride.shift, value)
+            code("v_mul_lo_u32", result, result, self.frame[stride.scalar])
         elif isinstance(stride, Fraction):
             code("v_lshrrev_b32", result, stride.denominator.bit_length() - 1, value)
         else:

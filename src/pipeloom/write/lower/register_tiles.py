@@ -132,15 +132,13 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     layout = resource.layout
     kind = "uniform" if layout is None else layout.kind
     numbers = {} if layout is None else dict(layout.numbers)
-    group, apart = numbers.get("group", 0), kind == "scales" and "rows" not in numbers
-    whole = single or resource.type.dtype.is_bool or apart or group > 0
+    group, covers = numbers.get("group", 0), resource.type.dtype.covers > 1
+    apart = kind == "uniform" and covers if kind != "scales" else "rows" not in numbers
+    whole = single or resource.type.dtype.is_bool or apart or group
     bits = WORD_BITS if whole else resource.type.dtype.bits
-    shared = resource.type.dtype.covers > 1 and kind != "scales" and not group
-    if (
-        bits not in (4 if kind == "operand" else 8, 8, 16, 32)
-        or shared
-        or (resource.type.dtype.scale is not None)
-    ):
+    shared = covers and not (kind == "scales" or group or apart)
+    odd = shared or resource.type.dtype.scale is not None
+    if odd or bits not in (4 if kind == "operand" else 8, 8, 16, 32):
         raise EmitError(
             f"registers {resource.name} hold {resource.type.dtype}, of {bits} bits an element",
             hint="registers hold elements of 8, 16 or 32 bits; of products 4 too, and scales",
@@ -275,7 +273,7 @@ def _grid(resource: Resource) -> Coordinates:
 
 
 def _uniform(resource: Resource) -> Coordinates:
-    flat = np.arange(resource.type.elements)
+    flat = np.arange(1 if resource.type.dtype.covers > 1 else resource.type.elements)
     place = np.stack(np.unravel_index(flat, resource.type.shape or (1,)), axis=-1)
     place = place[:, : len(resource.type.shape)]
     return np.repeat(place[:, None, :], WAVE_LANES, axis=1)
