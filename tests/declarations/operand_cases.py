@@ -138,4 +138,29 @@ def powers_of_two_as_numbers() -> pl.Loop:
     return loop
 
 
+@right(lambda A, W: np.einsum("bmk,bnk->bmn", A, W), {"b": 3, "m": 9, "n": 35, "k": 64})
+def weights_of_4_bits_in_batches() -> pl.Loop:
+    loop = pl.Loop("w4", over="k")
+    a, w = loop.stream("A", pl.BF16, m=32, k=64), loop.stream("W", pl.I4, n=32, k=64)
+    c = loop.carry("C", m=32, n=32)
+    c += a.staged() @ w.staged().to(pl.BF16)
+    loop.store("out", c)
+    loop.batch("A", "W", "out", over=("b",))
+    return loop
+
+
+@right(
+    lambda X, S: X * np.repeat(S, 32, -1),
+    {"z": 2, "b": 7, "n": 160},
+    {"z": 1, "b": 2, "n": 256},
+    arrays=lambda rng, sizes: {"S": rng.random((sizes["z"], sizes["b"], sizes["n"] // 32))},
+)
+def rows_of_4_bits_times_scales() -> pl.Loop:
+    loop = pl.Loop("dequantised", over="b")
+    x, scale = loop.stream("X", pl.I4, b=4, n=256), loop.stream("S", pl.F32.per(32), b=4, n=256)
+    loop.store("out", (x * scale).to(pl.BF16))
+    loop.batch("X", "S", "out", over=("z",))
+    return loop
+
+
 CASES = listed(globals())

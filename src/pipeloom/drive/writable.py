@@ -44,14 +44,15 @@ def check_types(loop: Loop, target: Target) -> None:
                     field=name,
                 )
     _check_blocks(meaning)
+    products = any(node.op in PRODUCTS for node in meaning.nodes)
     for node in (*meaning.inputs, *meaning.outputs):
-        streamed = node.kind is NodeKind.STREAM and node.type.dims[-1:] == (meaning.over,)
+        last = node.type.dims[-1:] == (meaning.over,)
+        streamed = node.kind is NodeKind.STREAM and (last or not products)
         if node.type.dtype in (I4, U4, FP4) and not streamed:
             raise ConfigError(
                 f"{meaning.name}: {node.name!r} is {node.type}, and two of its elements share a "
                 "byte",
-                hint=f"kernels read those along the loop only: stream it with {meaning.over!r} "
-                "last, or store it in 8 bits",
+                hint=f"stream it, for products with {meaning.over!r} last, or store it in 8 bits",
                 field=node.name,
             )
         if node.type.dtype.bits > F32.bits:

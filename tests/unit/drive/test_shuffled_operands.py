@@ -8,6 +8,7 @@ import pytest
 import pipeloom as pl
 from pipeloom.drive.deriving import derive
 from pipeloom.drive.trial import Launchable, run_program
+from pipeloom.order.in_order import in_order
 from pipeloom.write import assemble
 
 DECODED = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
@@ -124,7 +125,18 @@ def test_an_array_with_too_few_blocks_is_refused(mx: Launchable) -> None:
 def test_halves_of_bytes_across_the_loop_are_refused_before_anything_is_searched(
     dtype: pl.DType,
 ) -> None:
-    loop = pl.Loop("halves", over="r")
-    loop.store("out", loop.stream("X", dtype, r=4, c=256).to(pl.F32))
+    loop = pl.Loop("halves", over="k")
+    total = loop.carry("sum", m=32, n=32)
+    w = loop.stream("W", dtype, k=64, n=32).to(pl.BF16)
+    total += loop.stream("A", pl.BF16, m=32, k=64) @ w
+    loop.store("out", total)
     with pytest.raises(pl.ConfigError, match="share a byte"):
         pl.pipeline(loop, "gfx950", waves=4)
+
+
+def test_a_lane_takes_no_less_than_a_word_of_halves_of_bytes() -> None:
+    loop = pl.Loop("halves", over="r")
+    loop.store("out", loop.stream("X", pl.I4, r=4, c=256).to(pl.F32))
+    with pytest.raises(pl.ConfigError, match="hold i4") as found:
+        pl.pipeline(loop, "gfx950", waves=4, strategy=in_order)
+    assert "fewer waves" in str(found.value.hint)

@@ -97,11 +97,11 @@ def test_tiles_that_lanes_do_not_share() -> None:
 def test_elements_that_memory_cannot_hold() -> None:
     program = row_sum()
     nodes = tuple(
-        replace(n, type=tile("fp4", **n.type.sizes)) if n.name == "X" else n
+        replace(n, type=tile("fp6", **n.type.sizes)) if n.name == "X" else n
         for n in program.meaning.nodes
     )
     meaning = replace(program.meaning, nodes=nodes)
-    refused(replace(program, meaning=meaning), r"X is fp4\(.*cannot load")
+    refused(replace(program, meaning=meaning), r"X is fp6\(.*cannot load")
 
 
 def test_scales_where_no_product_takes_them() -> None:

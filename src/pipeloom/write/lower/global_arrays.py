@@ -142,7 +142,7 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
         part = (
             even
             and kind is NodeKind.STREAM
-            and dims[-1:] == (meaning.over,)
+            and meaning.over in dims
             and dtype.bits in (4, 8, 16, 32)
         )
         coded = even and len(dims) > 1 and dtype.bits in (8, 16, 32)

@@ -238,6 +238,9 @@ class Memory:
                 code("s_lshl_b32", scratch, index, array.element.bit_length() - 1)
                 index = scratch
             step = self._batch_stride(array, dim)
+            if not array.element:  # two elements are a byte, and strides are even
+                code("s_lshr_b32", scratch, step, 1)
+                step = scratch
             advance_base(code, buffer, index, step, frame["wide scratch"])
 
     def _move_to_slice(self, code: Code, array: Array, buffer: Register) -> None:

@@ -138,10 +138,11 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     bits = WORD_BITS if whole else resource.type.dtype.bits
     shared = covers and not (kind == "scales" or group or apart)
     odd = shared or resource.type.dtype.scale is not None
-    if odd or bits not in (4 if kind == "operand" else 8, 8, 16, 32):
+    odd |= single and resource.type.dtype.bits < 8
+    if odd or bits not in (4 if kind in ("operand", "lanes") else 8, 8, 16, 32):
         raise EmitError(
             f"registers {resource.name} hold {resource.type.dtype}, of {bits} bits an element",
-            hint="registers hold elements of 8, 16 or 32 bits; of products 4 too, and scales",
+            hint="hold 8, 16 or 32 bits; of 4 whole words: larger tiles, or fewer waves",
             field=resource.name,
         )
     if layout is None and resource.space is not Space.SCALAR:

@@ -89,6 +89,8 @@ class TurnClock(Clock):
             each, jump = self._each(array), frame[f"jump {array.name}"]
             if array.element > 1:
                 code("s_lshl_b32", each, each, array.element.bit_length() - 1)
+            elif not array.element:
+                code("s_lshr_b32", each, each, 1)
             code("s_mul_i32", jump, *self._memory.counted(code, length, array.over_stride))
             code("s_sub_u32", jump, each, jump)
             code("s_mov_b32", frame[f"at {array.name}"], 0)
