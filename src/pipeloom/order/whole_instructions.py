@@ -18,6 +18,7 @@ from pipeloom.order.matrix_choice import wanted_granules
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.nodes import NodeKind
 from pipeloom.program.only_adds import only_adds
+from pipeloom.program.problem_spans import shared_out
 from pipeloom.program.vocabulary import PRODUCTS, VOCABULARY
 
 
@@ -54,7 +55,8 @@ def whole_instructions(loop: Loop, target: Target) -> Loop:
 
 def _kept(meaning: Meaning) -> set[str]:
     """Dimensions whose tile says more than how the work is cut: places, views, blocks that an index
-    array counts, what a user's op reduces; the loop's, unless iterations only add up."""
+    array counts, what a user's op reduces; the loop's, unless iterations only add up, and nobody
+    has a part of them."""
     kept = {one.per for node in meaning.nodes for one in node.chosen}
     for node in meaning.nodes:
         if node.kind is NodeKind.VIEW:
@@ -63,8 +65,5 @@ def _kept(meaning: Meaning) -> set[str]:
             kept |= set(node.type.dims)
         if node.kind is NodeKind.OP and node.op not in VOCABULARY:
             kept |= set(meaning.domain(node).dims) - set(node.type.dims)
-    return (
-        kept
-        if (meaning.ragged or meaning.adds_up) and only_adds(meaning)
-        else {*kept, meaning.over}
-    )
+    adds = (meaning.ragged or meaning.adds_up) and only_adds(meaning)
+    return kept if adds and not shared_out(meaning.span) else {*kept, meaning.over}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.declare import Loop, keep
+from pipeloom.declare import Loop, keep, within
 from pipeloom.declare.kernels import decode_attention, decode_latent, decode_reduce
 from pipeloom.device.contracts import KernelContract
 from pipeloom.device.tensors import view_of
@@ -18,7 +18,9 @@ from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.judge.verify import Status, verify
+from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine_code import simulate_emitted
+from pipeloom.order.whole_instructions import whole_instructions
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Meaning, Program, Step, Work
 from pipeloom.program.index_forms import digit
@@ -416,3 +418,19 @@ def test_what_cannot_be_shared_is_refused() -> None:
     ):
         with pytest.raises(GraphError, match=said):
             _ = shared(**how).meaning
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_tiles_that_are_shared_out_stay_as_long_as_they_were_declared(shares: bool) -> None:
+    """Others become whole matrix instructions: which part has what, nobody asks of them."""
+    loop = Loop("parts", over="k")
+    a, b = (
+        loop.stream(name, "bf16", **{"k": 16, dim: 32}) for name, dim in (("A", "m"), ("B", "n"))
+    )
+    c = loop.carry("C", m=32, n=32)
+    c += within(a, loop.left("k", 16)).to("bf16") @ b
+    loop.store("out", c)
+    if shares:
+        loop.batch("out", over=("part",))
+        loop.share("part")
+    assert whole_instructions(loop, GFX950).meaning.tile["k"] == (16 if shares else 32)
