@@ -158,6 +158,26 @@ def rows_of_160_bytes_along_k_on_the_older_chip() -> pl.Loop:
     return loop
 
 
+@right(
+    lambda X, Y, Z: {"xy": X @ Y.T, "yz": Y @ Z.T, "most": Y.max(1)},
+    {"m": 1, "n": 32, "u": 5, "k": 33},
+    near=2.0**-9,
+)
+def a_single_row_beside_arrays_that_go_on() -> pl.Loop:
+    loop = pl.Loop("ends", over="k")
+    x, y, z = (
+        loop.stream(a, pl.FP16, **{d: 32}, k=32).staged() for a, d in zip("XYZ", "mnu", strict=True)
+    )
+    xy, yz = loop.carry("xy_", m=32, n=32), loop.carry("yz_", n=32, u=32)
+    most = loop.carry("top", start=-np.inf, n=32)
+    xy += x @ y
+    yz += y @ z
+    most = most.becomes(pl.maximum(most, y.max("k")))
+    for name, value in (("xy", xy), ("yz", yz), ("most", most)):
+        loop.store(name, value)
+    return loop
+
+
 @right(lambda x, W: x @ W, {"k": 77, "n": 70}, near=2.0**-9, waves=2)
 def a_row_of_16_bits_times_a_matrix() -> pl.Loop:
     loop = pl.Loop("row", over="k")

@@ -72,8 +72,9 @@ class Clock:
         self.constant = program.iterations.constant
         self.least = program.iterations.at(program.min_trips)
         self._positions: dict[str, Along] = {}
-        self._ahead: dict[tuple[Along, int, int], str] = {}
-        """Offsets that are computed, the last one used at the end, and where they are."""
+        self._ahead: dict[tuple[Along, int, int, str], str] = {}
+        """Offsets that are computed, the last one used at the end, and where they are; of those
+        that end with their array, its name."""
         self._base = Affine()
         self.epoch = 0
         """Changes where what was computed for an iteration may no longer stand."""
@@ -245,7 +246,7 @@ class Clock:
         shared = self._shares_codes(array)
         if iteration == 0 and not clamped and not shared:
             return at
-        key = (stride, iteration, array.element if shared else 0)
+        key = (stride, iteration, array.element if shared else 0, array.name if clamped else "")
         known = self._ahead.pop(key, None)
         name = self._ahead[key] = known or self._vacant()
         result = self._frame[name]
@@ -293,7 +294,7 @@ class Clock:
 
         ``again``: who asks is never jumped over, and asks several times of an iteration.
         """
-        key = ("left", iteration, 0)
+        key = ("left", iteration, 0, "")
         known = self._ahead.pop(key, None) if again else None
         name = known or self._vacant()
         if again:

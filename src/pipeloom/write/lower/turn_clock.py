@@ -139,7 +139,7 @@ class TurnClock(Clock):
         """The scalar offset of a stream's tile at ``iteration`` of the section; its descriptor ends
         with the turn."""
         frame, scratch = self._frame, self._frame["scratch"]
-        key = (f"at {array.name}", iteration, 0)
+        key = (f"at {array.name}", iteration, 0, array.name)
         known = self._ahead.pop(key, None)
         name = self._ahead[key] = known or self._vacant()
         result, end = frame[name], frame[f"buffer {array.name}"].part(2)
