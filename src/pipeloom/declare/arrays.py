@@ -95,12 +95,16 @@ class DeclaredArrays(DeclaredValues):
             **dims: Sizes by dimension, in the order of the tile's. One that is called as there has
                 all of it.
         """
-        made = Node(
-            name=name,
-            kind=NodeKind.VIEW,
-            type=tile_of(name, of.type.dtype, dims),
-            uses=(self._operand(of),),
-        )
+        source = self._operand(of)
+        if of.type != self.type_of(source):
+            raise ConfigError(
+                f"the view {name!r} is of {source!r} transposed, {of.type}, and its tile lies as "
+                f"{self.type_of(source)}",
+                hint=f"loop.view({name!r}, {source}, ...), which may be transposed itself",
+                field=name,
+            )
+        kind = tile_of(name, of.type.dtype, dims)
+        made = Node(name=name, kind=NodeKind.VIEW, type=kind, uses=(source,))
         return Tensor(cast("Loop", self), self._add(made))
 
     @property

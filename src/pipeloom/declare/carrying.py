@@ -98,7 +98,7 @@ class CarriedValues(DeclaredValues, ABC):
             self._taken[name] = target.carry
         if name.split(".")[0] in self.ops:
             name = self.rename(name, self._fresh(f"{target.carry}.next"))
-        return self._tensor(name, target.carry)
+        return self._tensor(name, target.carry, target.type.dims)
 
     @contextmanager
     def when(self, condition: Tensor) -> Iterator[None]:

@@ -311,14 +311,13 @@ class Loop(DeclaredArrays, CarriedValues):
             )
         names = tuple(self._operand(value) for value in operands)
         mask = recognised(self, self._nodes, known.name, names)
-        if mask is not None and name is None and dtype is None:
-            return mask
-        given_types = [v.type if isinstance(v, Tensor) else None for v in operands]
         types = [
-            self._nodes[n].type if over or kind is None else kind
-            for n, kind in zip(names, given_types, strict=True)
+            value.type if isinstance(value, Tensor) else self._nodes[number].type
+            for number, value in zip(names, operands, strict=True)
         ]
         sizes = self._in_order(types, f"{self.name}.{known.name}")
+        if mask is not None and name is None and dtype is None:
+            return mask.transpose(*sizes)
         strange = [dim for dim in over if dim not in sizes]
         if strange or (bool(over) != (known.reduce is not None)):
             raise ConfigError(
@@ -341,15 +340,21 @@ class Loop(DeclaredArrays, CarriedValues):
 
     def _in_order(self, types: Sequence[TileType], what: str) -> dict[str, int]:
         """The sizes of what operands have together, in the order of one that has them all, or of
-        another value that does: a factor by column, or a mask of rows and columns, moves nothing.
+        another value that does and has theirs as they do: a factor by column, or a mask of rows
+        and columns, moves nothing.
         """
         most = sorted(types, key=lambda t: -len(t.dims))
         sizes = dict(merged_sizes(most, what))
+        if set(most[0].dims) == set(sizes):
+            return sizes
+
+        def agrees(dims: Sequence[str]) -> bool:
+            alike = ([dim for dim in dims if dim in t.dims] == [*t.dims] for t in types)
+            return sizes.keys() <= {*dims} and all(alike)
+
         known = (node.type.dims for node in self._nodes.values())
-        if set(most[0].dims) != set(sizes):
-            dims = next((dims for dims in known if sizes.keys() <= set(dims)), tuple(sizes))
-            sizes = {dim: sizes[dim] for dim in dims if dim in sizes}
-        return sizes
+        dims = next((dims for dims in known if agrees(dims)), tuple(sizes))
+        return {dim: sizes[dim] for dim in dims if dim in sizes}
 
     def store(self, name: str, value: Tensor, dtype: DTypeLike | None = None) -> Tensor:
         """Store a value: of carried ones the last, or (if it has ``over``) one per iteration.

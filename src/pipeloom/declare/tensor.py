@@ -23,23 +23,32 @@ class Tensor:
     """A value of a loop, made by the loop's methods and by arithmetic.
 
     Dimensions are matched by name, so broadcasting and transposes are free: ``x.T`` only says in
-    which order an output has them. ``a @ b`` sums over the
-    one dimension that both have. ``c += x`` on a carried value states its next value; from then on
+    which order they are counted, and an output has them. What is computed has the order of the
+    first operand that has all of them, a carried value keeps its own. ``a @ b`` sums over the one
+    dimension that both have. ``c += x`` on a carried value states its next value; from then on
     ``c`` means that.
 
     Args:
         loop: The loop it belongs to.
         name: The value's name in the loop.
         carry: The carried value whose current state it is; None for any other.
+        order: Its dimensions, in the order that they have here; that of the declared value unless
+            given.
     """
 
     __slots__ = ("_carry", "_key", "_loop", "_order")
 
-    def __init__(self, loop: Loop, name: str, carry: str | None = None) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        name: str,
+        carry: str | None = None,
+        order: tuple[str, ...] | None = None,
+    ) -> None:
         self._loop = loop
         self._key = loop.key_of(name)
         self._carry = None if carry is None else loop.key_of(carry)
-        self._order: tuple[str, ...] | None = None
+        self._order = loop.type_of(name).dims if order is None else order
 
     @property
     def carry(self) -> str | None:
@@ -54,8 +63,7 @@ class Tensor:
     @property
     def type(self) -> TileType:
         """Its dimensions, sizes and element type."""
-        found = self._loop.type_of(self.name)
-        return found if self._order is None else found.ordered(self._order)
+        return self._loop.type_of(self.name).ordered(self._order)
 
     def staged(self) -> Tensor:
         """The same value, through LDS: the workgroup loads it together and its waves share it."""
@@ -64,10 +72,7 @@ class Tensor:
 
     @property
     def T(self) -> Tensor:
-        """The same value with its dimensions the other way round, which an output then has.
-
-        Ops match dimensions by name, so nothing else changes.
-        """
+        """The same value with its dimensions the other way round, which an output then has."""
         return self.transpose()
 
     def transpose(self, *dims: str | int | Sequence[str | int]) -> Tensor:
@@ -76,9 +81,8 @@ class Tensor:
         Args:
             *dims: All of them, in the order of the result; the other way round unless given.
         """
-        turned = Tensor(self._loop, self.name, self.carry)
-        turned._order = numpy_names.order(self.name, self.type.dims, dims)
-        return turned
+        order = numpy_names.order(self.name, self.type.dims, dims)
+        return Tensor(self._loop, self.name, self.carry, order)
 
     def named(self, name: str) -> Tensor:
         """The same value under a name of yours, which pages and messages then show.
@@ -86,7 +90,7 @@ class Tensor:
         Args:
             name: The new name, unique in the loop.
         """
-        return Tensor(self._loop, self._loop.rename(self.name, name), self.carry)
+        return Tensor(self._loop, self._loop.rename(self.name, name), self.carry, self._order)
 
     def to(self, dtype: DTypeLike) -> Tensor:
         """Converted, rounding to nearest even.
@@ -408,7 +412,19 @@ class Tensor:
 
     def __getattr__(self, name: str) -> Any:
         """What is a method elsewhere: NumPy's functions of one value, and PyTorch's."""
+        if name.startswith("_"):  # of which a copy has none until it is made
+            raise AttributeError(name)
         return methods.found(self, name)
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __reduce__(self) -> str:
+        """What deep copies and pickles ask for."""
+        raise self._no(
+            "copy apart from it",
+            "call the function that declares the loop again: a loop of its own, and its values",
+        )
 
     def _no(self, what: str, hint: str) -> ConfigError:
         return ConfigError(

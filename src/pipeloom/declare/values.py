@@ -169,7 +169,8 @@ class DeclaredValues:
             dim: The dimension along which blocks lie.
             size: Elements of a block.
         """
-        within, type_ = Blocks(dim, plain_int(size)), value.type
+        within, uses = Blocks(dim, plain_int(size)), (self._operand(value),)
+        type_ = self.type_of(uses[0])
         if VOCABULARY[op].in_blocks is InBlocks.MAX and type(within.size) is int:
             type_ = replace(type_, dtype=F32.per(max(within.size, 1)))
         node = Node(
@@ -177,11 +178,11 @@ class DeclaredValues:
             kind=NodeKind.OP,
             type=type_,
             op=op,
-            uses=(self._operand(value),),
+            uses=uses,
             within=within,
         )
         check_block_op(node, VOCABULARY[op], self._nodes[node.uses[0]], "")
-        return self._tensor(self._add(node))
+        return self._tensor(self._add(node), order=value.type.dims)
 
     def _per_block(self, names: Iterable[str], dims: Sequence[str]) -> DType:
         """The type of what is computed of these values: of numbers for each block along the last
@@ -208,9 +209,11 @@ class DeclaredValues:
         """
         return self._tensor(name)
 
-    def _tensor(self, name: str, carry: str | None = None) -> Tensor:
+    def _tensor(
+        self, name: str, carry: str | None = None, order: tuple[str, ...] | None = None
+    ) -> Tensor:
         """A value of this loop by its name."""
-        return Tensor(cast("Loop", self), name, carry)
+        return Tensor(cast("Loop", self), name, carry, order)
 
     def _constant(self, value: float) -> str:
         number = number_of(value, "operand")
