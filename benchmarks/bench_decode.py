@@ -52,6 +52,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "d128-fp8": Form(decode_attention(keys=32, depth=128, cache="fp8", scales="head"), 1),
         "mla": Form(decode_latent(keys=16), {"v": 2}),
         "mla-pages": Form(decode_latent(keys=16, page=16), {"v": 2}),
+        "mla-64-rows": Form(decode_latent(rows=64, keys=32), {"q": 4}),
         "mla-fp8": Form(decode_latent(keys=32, dtype="fp8"), {"v": 2}),
     }
 )
