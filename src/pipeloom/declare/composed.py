@@ -190,7 +190,7 @@ def log_sum_exp(x: Tensor, *dims: Any, **options: Any) -> Tensor:
 
 def norm(x: Tensor, kind: Any = None, *dims: Any, **options: Any) -> Tensor:
     """The root of the sum of squares along dimensions."""
-    if kind not in (None, 2, "fro"):
+    if not (kind is None or (isinstance(kind, str | Real) and kind in (2, "fro"))):
         raise ConfigError(
             f"a norm of {x.name} of order {kind!r}",
             hint="norms are roots of sums of squares, np.linalg.norm(x, axis='n'); others are "
@@ -285,6 +285,9 @@ def radians(x: Tensor) -> Tensor:
 
 
 def _loop(*values: Any) -> Loop:
-    """The loop of the first that is a value of one, not a number."""
-    found: Loop = next(value._loop for value in values if not isinstance(value, Real))
+    """The loop of the first that is a value of one; raises for what is no value and no number."""
+    found: Loop = next(value._loop for value in values if hasattr(value, "_loop"))
+    for value in values:
+        if not isinstance(value, Real):
+            found._operand(value)
     return found

@@ -176,7 +176,7 @@ class Loop(DeclaredArrays, CarriedValues):
         """
         return self.size(dim) - self.left(dim, size)
 
-    def mean(self, value: Tensor, dims: tuple[str, ...], fewer: int = 0) -> Tensor:
+    def mean(self, value: Tensor, dims: tuple[str, ...], fewer: float = 0) -> Tensor:
         """The mean over dimensions of what the arrays have along them.
 
         Args:

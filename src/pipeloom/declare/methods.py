@@ -6,16 +6,19 @@ NumPy's functions of elements by its names, PyTorch's by theirs, and the ops of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
+from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pipeloom.declare import composed, numpy_names
-from pipeloom.errors import UnknownMemberError
+from pipeloom.errors import ConfigError, UnknownMemberError
 from pipeloom.machine.dtypes import BF16, BOOL, F32, FP16, I32, dtype_for
 
 if TYPE_CHECKING:
     from pipeloom.declare.tensor import Tensor
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def found(value: Tensor, name: str) -> Callable[..., Any]:
@@ -28,12 +31,48 @@ def found(value: Tensor, name: str) -> Callable[..., Any]:
     function = _METHODS.get(name) or numpy_names.element_wise(name)
     known = value._loop.ops
     if function is None and name in known and known[name].reduce is None:
-        return partial(value._loop.apply, name, value)
+        function = name
     if function is None:
         raise UnknownMemberError(
             f"a value of a loop has no {name}", hint=numpy_names.instead(name), field=name
         )
-    return partial(function, value)
+    if isinstance(function, str):
+        function = partial(_op, function)
+    return partial(_called, name, function, value)
+
+
+def checked(method: Method) -> Method:
+    """A method that says what it takes where it is called with something else.
+
+    Args:
+        method: The method as it is written.
+    """
+
+    @wraps(method)
+    def called(x: Tensor, *given: Any, **options: Any) -> Any:
+        return _called(method.__name__, method, x, *given, **options)
+
+    return cast("Method", called)
+
+
+def _called(name: str, function: Callable[..., Any], /, *given: Any, **options: Any) -> Any:
+    try:
+        return function(*given, **options)
+    except TypeError as error:
+        takes = signature(function)
+        try:
+            takes.bind(*given, **options)
+        except TypeError as wrong:
+            known = [*takes.parameters.values()][1:]
+            listed = ", ".join(str(one.replace(annotation=Parameter.empty)) for one in known)
+            raise ConfigError(
+                f"{name} of a value: {wrong}", hint=f"it is called x.{name}({listed})", field=name
+            ) from error
+        raise
+
+
+def _op(op: str, x: Tensor, *operands: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    return x._loop.apply(op, x, *operands, dtype=dtype, name=name)
 
 
 def as_type(x: Tensor, dtype: object) -> Tensor:

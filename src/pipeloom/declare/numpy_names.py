@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from numbers import Real
 from operator import and_, invert, lshift, ne, or_, rshift, xor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -39,12 +38,10 @@ def ufunc(
     return made(*numbers) if made is not None else loop.apply(str(op), *numbers)
 
 
-def element_wise(name: str) -> Callable[..., Any] | None:
-    """The function of elements that NumPy calls so; None if there is none for values of a loop."""
-    op = _UFUNCS.get(name)
-    if op is not None:
-        return lambda x, *more: x._loop.apply(op, x, *more)
-    return _COMPOSED.get(name)
+def element_wise(name: str) -> Callable[..., Any] | str | None:
+    """What is the function of elements that NumPy calls so: an op by its name, or a function; None
+    if there is none for values of a loop."""
+    return _UFUNCS.get(name) or _COMPOSED.get(name)
 
 
 def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -54,8 +51,7 @@ def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, 
     if name == "clip":
         return clipped(loop, given, options)
     found = _FUNCTIONS.get(name)
-    taken = {"axis", "keepdims", "ddof"} if name in ("var", "std") else {"axis", "keepdims"}
-    if found is not None and {*options} <= _OPTIONS.get(name, taken):
+    if found is not None and {*options} <= _OPTIONS.get(name, {"axis", "keepdims"}):
         return found(*given, **options)
     if found is None and name not in _OPS:
         raise _unknown(name)
@@ -121,7 +117,7 @@ def order(name: str, known: tuple[str, ...], dims: Sequence[object]) -> tuple[st
     """
     flat = [d for one in dims for d in (one if isinstance(one, tuple | list) else (one,))]
     if any(d is None or not _names_one(d, known) for d in flat) or (
-        flat and {_named(dim, known) for dim in flat} != {*known}
+        flat and sorted(_named(dim, known) for dim in flat) != sorted(known)
     ):
         raise ConfigError(
             f"{name} has dimensions {', '.join(known)}, and is transposed to {dims}",
@@ -144,7 +140,13 @@ def _named(dim: object, known: Sequence[str]) -> str:
 def swapped_axes(x: Tensor, first: str | int, second: str | int) -> Tensor:
     """Two dimensions change places."""
     known = x.type.dims
-    one, other = (_named(dim, known) for dim in (first, second))
+    one, other = (_named(d, known) if _names_one(d, known) else d for d in (first, second))
+    if one not in known or other not in known:
+        raise ConfigError(
+            f"{x.name} has dimensions {', '.join(known)}: {first!r} and {second!r} do not swap",
+            hint="name two of them, or count them from 0",
+            field=x.name,
+        )
     return x.transpose(*({one: other, other: one}.get(dim, dim) for dim in known))
 
 
@@ -167,7 +169,8 @@ def clipped(loop: Loop, given: Sequence[Any], options: Mapping[str, Any]) -> Ten
 
 def _truth(value: Any) -> Any:
     """Whether a number is not 0; truth values as they are."""
-    return value if isinstance(value, Real) or value.type.dtype.is_bool else value != 0.0
+    kind = getattr(value, "type", None)
+    return value if kind is None or kind.dtype.is_bool else value != 0.0
 
 
 _BOUNDS = {"a_min": "low", "min": "low", "a_max": "high", "max": "high"}
@@ -214,6 +217,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 )
 """Functions of values and dimensions."""
 _OPTIONS = {
+    **{name: {"axis", "keepdims", "ddof", "correction"} for name in ("var", "std")},
     "nan_to_num": {"nan", "posinf", "neginf"},
     "transpose": {"axes"},
     **{name: set[str]() for name in ("dot", "inner", "outer", "swapaxes")},

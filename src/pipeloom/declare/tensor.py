@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf, log2
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 Axis = str | int | tuple[str | int, ...] | None
 """What NumPy calls the dimensions of a reduction: one, several, or all; by place or by name."""
+
+
+def _operator(op: str) -> Callable[[Tensor, Tensor | float], Tensor]:
+    return lambda x, other: x._loop.apply(op, x, other)
+
+
+def _reflected(op: str) -> Callable[[Tensor, float], Tensor]:
+    return lambda x, other: x._loop.apply(op, other, x)
 
 
 class Tensor:
@@ -65,6 +73,7 @@ class Tensor:
         """Its dimensions, sizes and element type."""
         return self._loop.type_of(self.name).ordered(self._order)
 
+    @methods.checked
     def staged(self) -> Tensor:
         """The same value, through LDS: the workgroup loads it together and its waves share it."""
         self._loop.stage(self.name)
@@ -75,6 +84,7 @@ class Tensor:
         """The same value with its dimensions the other way round, which an output then has."""
         return self.transpose()
 
+    @methods.checked
     def transpose(self, *dims: str | int | Sequence[str | int]) -> Tensor:
         """The same value with its dimensions in another order, which an output then has.
 
@@ -84,6 +94,7 @@ class Tensor:
         order = numpy_names.order(self.name, self.type.dims, dims)
         return Tensor(self._loop, self.name, self.carry, order)
 
+    @methods.checked
     def named(self, name: str) -> Tensor:
         """The same value under a name of yours, which pages and messages then show.
 
@@ -92,6 +103,7 @@ class Tensor:
         """
         return Tensor(self._loop, self._loop.rename(self.name, name), self.carry, self._order)
 
+    @methods.checked
     def to(self, dtype: DTypeLike) -> Tensor:
         """Converted, rounding to nearest even.
 
@@ -163,26 +175,40 @@ class Tensor:
         """
         return self._loop.mean(self, self._along(dims, options))
 
-    def var(self, *dims: Axis, ddof: int = 0, **options: Axis) -> Tensor:
+    def var(
+        self,
+        *dims: Axis,
+        ddof: float | None = None,
+        correction: float | None = None,
+        **options: Axis,
+    ) -> Tensor:
         """The mean square of the distance from the mean.
 
         Args:
             *dims: The dimensions that disappear; the loop's own is none of them.
-            ddof: Subtracted from how many there are, of which the mean is taken.
+            ddof: Subtracted from how many there are, of which the mean is taken: 0 unless given.
+            correction: The same as PyTorch says it, whose default is 1: with ``dim`` one of both
+                is given.
             **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
         """
-        along = self._along(dims, options)
-        return self._loop.mean((self - self._loop.mean(self, along)) ** 2, along, ddof)
+        given = [number for number in (ddof, correction) if number is not None]
+        if len(given) != 1 if "dim" in options else len(given) > 1:
+            raise self._no(
+                f"spread with {' and '.join(map(str, given)) or 'no'} degrees of freedom less",
+                "say which mean is meant: x.var(dim='n', correction=1) is PyTorch's, "
+                "x.var(axis='n') NumPy's, of all of them",
+            )
+        along, fewer = self._along(dims, options), given[0] if given else 0
+        return self._loop.mean((self - self._loop.mean(self, along)) ** 2, along, fewer)
 
-    def std(self, *dims: Axis, ddof: int = 0, **options: Axis) -> Tensor:
+    def std(self, *dims: Axis, **options: Any) -> Tensor:
         """The square root of the variance.
 
         Args:
             *dims: The dimensions that disappear; the loop's own is none of them.
-            ddof: Subtracted from how many there are, of which the mean is taken.
-            **options: The same as NumPy says it, ``axis="n"``, or PyTorch, ``dim="n"``.
+            **options: What ``var`` takes: ``axis``, or ``dim`` and ``correction``, or ``ddof``.
         """
-        return self.var(*dims, ddof=ddof, **options) ** 0.5
+        return self.var(*dims, **options) ** 0.5
 
     def argmax(self, *dim: Axis, **options: Axis) -> Tensor:
         """Where the largest element stands along a dimension, the first of equal ones.
@@ -218,6 +244,7 @@ class Tensor:
         place = self._loop.index(dim, self.type.sizes[dim])
         return self._loop.apply("select", self == value, place, LARGEST_INDEX).min(dim).to(I32)
 
+    @methods.checked
     def becomes(self, value: Tensor | float) -> Tensor:
         """State the next value of a carried one; returns that.
 
@@ -254,44 +281,22 @@ class Tensor:
     def __isub__(self, other: Tensor | float) -> Tensor:
         return self - other if self.carry is None else self.becomes(self - other)
 
-    def __add__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("add", self, other)
-
-    def __sub__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("sub", self, other)
-
-    def __mul__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("mul", self, other)
-
-    def __truediv__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("div", self, other)
-
-    def __radd__(self, other: float) -> Tensor:
-        return self._loop.apply("add", other, self)
-
-    def __rsub__(self, other: float) -> Tensor:
-        return self._loop.apply("sub", other, self)
-
-    def __rmul__(self, other: float) -> Tensor:
-        return self._loop.apply("mul", other, self)
-
-    def __rtruediv__(self, other: float) -> Tensor:
-        return self._loop.apply("div", other, self)
+    __add__ = _operator("add")
+    __sub__ = _operator("sub")
+    __mul__ = _operator("mul")
+    __truediv__ = _operator("div")
+    __radd__ = _reflected("add")
+    __rsub__ = _reflected("sub")
+    __rmul__ = _reflected("mul")
+    __rtruediv__ = _reflected("div")
 
     def __neg__(self) -> Tensor:
         return self._loop.apply("neg", self)
 
-    def __gt__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("gt", self, other)
-
-    def __ge__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("ge", self, other)
-
-    def __lt__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("lt", self, other)
-
-    def __le__(self, other: Tensor | float) -> Tensor:
-        return self._loop.apply("le", self, other)
+    __gt__ = _operator("gt")
+    __ge__ = _operator("ge")
+    __lt__ = _operator("lt")
+    __le__ = _operator("le")
 
     def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
         return self._loop.apply("eq", self, self._checked("==", other))
