@@ -32,6 +32,8 @@ MADE: tuple[Callable[[], Kind], ...] = (
     lambda: Kind(attention_backward_queries(32, 32, 64, "fp16", causal=True), "gfx950", 1),
     lambda: Kind(attention_backward_queries(64, 32, 64, "fp16"), "gfx942", 2),
     lambda: Kind(attention_backward_queries(32, 32, 32, causal=True), "gfx942", 1),
+    lambda: Kind(attention_backward_added(256, 32, 128), "gfx950", 4),
+    lambda: Kind(attention_backward_added(64, 32, 64, causal=True), "gfx950", 2),
     lambda: Kind(attention_backward_added(32, 32, 64), "gfx950", 1, in_order),
     lambda: Kind(attention_backward_added(32, 32, 32, "fp16", causal=True), "gfx942", 1, in_order),
     lambda: Kind(attention_backward_keys(128, 32, 128), "gfx942", 4, in_order),

@@ -13,7 +13,8 @@ from pipeloom.cli.printing import print_json, wrote
 from pipeloom.cli.source_options import SourceOptions, TileOptions
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.certifying import Derived, Ended
-from pipeloom.drive.deriving import derive, unwoven
+from pipeloom.drive.deriving import derive
+from pipeloom.drive.loop_room import unwoven
 from pipeloom.drive.loops import LOOPS, LoopSource
 from pipeloom.drive.opening import open_source
 from pipeloom.drive.pipeline import peeled

@@ -143,7 +143,7 @@ def attention_backward_queries(
 
 
 def attention_backward_added(
-    keys: int = 64,
+    keys: int = 256,
     queries: int = 32,
     depth: int = 64,
     dtype: DType | str = BF16,
@@ -158,8 +158,11 @@ def attention_backward_added(
     ``shift`` and ``delta`` are those of ``attention_backward_rows``; the heads of a group follow
     each other along ``q``.
 
+    Waves divide the keys. K stays in LDS, and dS goes through it, so that for dQ, which is a sum
+    over all of these keys, they divide the columns instead.
+
     Args:
-        keys: Keys and values of a workgroup, which is one wave.
+        keys: Keys and values of a workgroup.
         queries: Queries that one iteration takes.
         depth: The size of a query, of a key and of a value.
         dtype: The element type of Q, K, V, dO, dK and dV.
@@ -167,7 +170,7 @@ def attention_backward_added(
             of one query head for each key head.
         name: What pages and the kernel's symbol call it.
     """
-    loop = Loop(name, over="q")
+    loop = Loop(name, over="q", since="keys" if causal else None)
     k = loop.resident("K", dtype, keys=keys, d=depth).staged()
     v = loop.resident("V", dtype, keys=keys, d=depth)
     q = loop.stream("Q", dtype, q=queries, d=depth).staged()
@@ -179,12 +182,16 @@ def attention_backward_added(
     scores = (k @ q).named("S")
     left, keys_left = loop.left("q", queries), loop.left("keys", keys)
     scores = keep(scores, keys_left, left) if causal else keep(scores, left, 1)
+    of_p = (v @ gradient).named("dP")
     p = exp2(fma(scores, scale * LOG2_E, shift)).named("P")
     of_values += p.to(dtype) @ gradient
-    of_scores = p * ((v @ gradient).named("dP") - delta)
+    of_scores = p * (of_p - delta)
     if causal:
         of_scores = within(of_scores, keys_left, left)
-    of_scores = of_scores.to(dtype).named("dS").staged()
+    of_scores = of_scores.to(dtype)
+    if not causal:  # where no key is, infinities of P would make dQ NaN
+        of_scores = loop.apply("within", of_scores, keys_left, dtype=dtype)
+    of_scores = of_scores.named("dS").staged()
     of_keys += of_scores @ q
     loop.store("dK", (of_keys * scale).to(dtype))
     loop.store("dV", of_values.to(dtype))

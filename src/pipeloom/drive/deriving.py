@@ -4,10 +4,8 @@
     found.program, found.cycles, found.bound, found.unit
 
 Structures of loops are simulated, the modulo solver's order of the same instructions too where they
-leave a gap, the best are varied, and the fastest that is proved is kept, with the bound that the
-machine's units set and its certificate. Results are kept in the store; a search that was stopped
-goes on where it was. A loop that cannot be woven from single instructions is left to the modulo
-solver.
+leave a gap, the best are varied, and the fastest that is proved is kept, with its bound and its
+certificate. Results are kept in the store; a search that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -24,8 +22,10 @@ from pipeloom.collecting import rarely_collected
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import CLOSE, Derived, Ended, Progress, described, least_of
 from pipeloom.drive.loop_cycles import (
+    adds_results,
     beside,
     decided_written,
+    fits,
     loop_cycles,
     steady_cycles,
     whole_cycles,
@@ -37,7 +37,7 @@ from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
-from pipeloom.order.instructions import refinable, unfit
+from pipeloom.order.instructions import refinable
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.patterns import (
@@ -66,9 +66,9 @@ VARIED = 2
 EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
 """Loops that take the same time, more so where memory sets it, and how many of them at most: the
 shortest kernel of a usual number of iterations decides."""
-NEARLY, MOST_WRITTEN = 1.03, 3
+NEARLY, MOST_WRITTEN, MOST_LOOKED = 1.03, 3, 12
 """Near to the best, or to the bound; of loops whose programs do not say how fast their instructions
-are, so many at most are simulated as written."""
+are, so many at most are simulated as written; looked at, where they may lack registers."""
 PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
@@ -163,11 +163,6 @@ def _keep(store: Store, key: str, derived: Derived) -> None:
     """What a whole search has found; a whole program is not made plain for a store that is off."""
     if derived.complete and store.folder is not None:
         store.write(key, to_plain(derived))
-
-
-def unwoven(loop: Loop, target: Target, waves: int | Mapping[str, int]) -> str:
-    """Why ``derive`` gives None for it."""
-    return unfit(lower(loop.meaning, target, loop.ops, loop.staged, waves))
 
 
 def _judged_again(entry: dict[str, Any], lowered: Lowered) -> Derived:
@@ -289,10 +284,8 @@ class _Search:
         return equal[: self.most]
 
     def run(self, orders: int | None) -> Ended:
-        """Try one after the other, ``orders`` at most, or until one fits.
-
-        What a unit forbids to be as fast as the best is left out.
-        """
+        """Try one after the other, ``orders`` at most, or until one fits; none that a unit forbids
+        to be as fast as the best."""
         for pattern in self.patterns():
             if pattern in self.tried or self.least(pattern.barriers) > self.close * self.best:
                 continue
@@ -370,18 +363,25 @@ class _Search:
         """Of loops that their instructions decide, the fastest, with its cycles."""
         found: dict[Pattern, float] = {}
         near = [p for p in self.found if (self.tried[p] or inf) <= NEARLY * self.best]
+        if adds_results(self._program(near[0])):
+            some = (p for p in self.found[:MOST_LOOKED] if fits(self._program(p), self.lowered.ops))
+            chosen = next(some, near[0])
+            return {chosen: self.tried[chosen] or inf}
         if shared_out(self.lowered.meaning.span):  # of those that take as much LDS, the first one
             near = [*{(p.barriers, p.deep, p.beside): p for p in reversed(near)}.values()][::-1]
         for pattern in near[: 3 * MOST_WRITTEN]:
             if len(found) == MOST_WRITTEN or min(found.values(), default=inf) < self.bound + 1:
                 break
-            program = self.made.get(pattern) or woven(self.lowered, pattern, self.k_tiles)
+            program = self._program(pattern)
             if not decided_written(program):
                 return {}
             cycles = written_cycles(program, self.lowered.ops)
             if cycles is not None:
                 found[pattern] = cycles
         return dict(sorted(found.items(), key=lambda item: item[1])[:1])
+
+    def _program(self, pattern: Pattern) -> Program:
+        return self.made.get(pattern) or woven(self.lowered, pattern, self.k_tiles)
 
     def proved(self, ended: Ended) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
@@ -393,7 +393,7 @@ class _Search:
                 raise OrderError(error.message, hint=hint, field=error.field) from error
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
         equal = [*(written := self._fastest_written())] or self.equal
-        programs = {p: self.made.get(p) or woven(self.lowered, p, self.k_tiles) for p in equal}
+        programs = {p: self._program(p) for p in equal}
         pattern = equal[0]
         if len(programs) > 1:
             floor = PATIENT * self.best if self.short_ends else None

@@ -65,6 +65,24 @@ def decided_written(program: Program) -> bool:
     return shared_out(meaning.span) or scaled or makes_operands(program)
 
 
+def adds_results(program: Program) -> bool:
+    """Whether its loop adds to an output: it then takes all the registers that there are."""
+    outputs = {node.name for node in program.meaning.outputs if node.adds}
+    return any(
+        work.is_copy and work.writes[0].resource in outputs
+        for _, section, work in program.works()
+        if section.trips is not None
+    )
+
+
+def fits(program: Program, ops: Vocabulary) -> bool:
+    """Whether its kernel has the registers that it takes."""
+    with suppress(EmitError):
+        occupied(peel(program), ops=ops)
+        return True
+    return False
+
+
 def makes_operands(program: Program) -> bool:
     """Whether vector ops of its loop make operands of products."""
     made = {

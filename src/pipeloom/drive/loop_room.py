@@ -9,7 +9,9 @@ from math import prod
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.machine.target import Target
+from pipeloom.order.instructions import unfit
 from pipeloom.order.matrix_choice import divided
+from pipeloom.order.node_tasks import lower
 from pipeloom.program.nodes import NodeKind
 
 
@@ -54,7 +56,12 @@ def usual_waves(loop: Loop, target: Target, waves: int) -> int:
     """How many waves compute a loop where nobody says: as many of ``waves`` as can share it."""
     while waves > 1:
         with suppress(ConfigError):
-            divided(loop.meaning, target, waves, None)
+            divided(loop.meaning, target, waves, None, loop.staged)
             break
         waves //= 2
     return waves
+
+
+def unwoven(loop: Loop, target: Target, waves: int | Mapping[str, int]) -> str:
+    """Why ``derive`` gives None for it."""
+    return unfit(lower(loop.meaning, target, loop.ops, loop.staged, waves))

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import Progress
-from pipeloom.drive.deriving import derive, unwoven
-from pipeloom.drive.loop_room import check_loop, check_room
+from pipeloom.drive.deriving import derive
+from pipeloom.drive.loop_room import check_loop, check_room, unwoven
 from pipeloom.drive.writable import check_types, check_writable
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 
 from pipeloom.order.dependences import Dependence
 from pipeloom.order.gaps import Gaps
-from pipeloom.order.grains import is_vector
 from pipeloom.order.interleave import Interleaver
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.slots import Slots
@@ -92,9 +91,7 @@ class _Alternating(Interleaver):
         one, two = self.mine[link.first], self.mine[link.second]
         if self.machine.matrix(one) and two.when is not None:
             return -link.distance * self.count  # jumped over as a rule, it waits for nothing
-        # Within a gap, ops stand in the order of one iteration.
-        later = link.distance and is_vector(one) and is_vector(two)
-        return super()._apart(link) + bool(later)
+        return super()._apart(link)
 
     def _fits_anywhere(self, n: int) -> bool:
         return True

@@ -77,7 +77,7 @@ class _Finder:
 
     def _of(self, reader: int, task: Task, touch: Touch) -> Iterator[Dependence]:
         place = self._places[touch.place]
-        parts = touch.distance == 0 or touch in task.onto
+        parts = not task.is_copy and (touch.distance == 0 or touch in task.onto)
         for writer in self._writing(place, touch.value, touch):
             if not parts or self._tasks[writer].node != task.node:
                 yield Dependence(writer, reader, touch.distance, waits=True)

@@ -142,6 +142,22 @@ def is_vector(task: Task) -> bool:
     return task.unit in (Unit.VECTOR, Unit.TRANS, Unit.SCALAR)
 
 
+def is_read(task: Task) -> bool:
+    """Whether it brings something to registers."""
+    return task.unit in (Unit.LDS_READ, Unit.LOAD)
+
+
+def leaves(task: Task) -> bool:
+    """Whether it takes a result to LDS, or to memory; or a tile on its way to LDS."""
+    return task.unit in (Unit.LDS_WRITE, Unit.STORE)
+
+
+def is_between(task: Task) -> bool:
+    """Whether it stands between products, as what they leave allows: a vector op, or what takes a
+    result away."""
+    return is_vector(task) or leaves(task)
+
+
 def made_operands(lowered: Lowered) -> set[str]:
     """The places of operands that vector ops of the loop make."""
     found = (

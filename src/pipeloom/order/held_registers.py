@@ -64,8 +64,31 @@ class HeldRegisters(Weaver):
         return len(self.products[0])
 
     def _by_node(self, products: list[int]) -> list[int]:
+        """Node by node; of a lone wave, those that all add to one result stand among those of
+        another node: each would wait for the one before."""
         nodes = list(dict.fromkeys(task.node for task in self.mine))
-        return sorted(products, key=lambda i: nodes.index(self.tasks[i].node))
+        found = [[i for i in products if self.tasks[i].node == node] for node in nodes]
+        found = [mine for mine in found if mine]
+        if self.machine.alone and len(found) > 2:  # of two, each takes what the other gives
+            found = self._mixed(found)
+        return [i for mine in found for i in mine]
+
+    def _mixed(self, nodes: Sequence[list[int]]) -> list[list[int]]:
+        """Where products of a node all add to one result, among those of the node before, or of the
+        next if that is the first."""
+        found: list[list[int]] = []
+        waits, alone = False, False
+        for mine in nodes:
+            chain = len(mine) > 1 and len({self.tasks[i].left for i in mine}) == 1
+            if waits or (alone and chain):
+                both = found.pop(), mine
+                spread = [((n + 0.5) / len(x), i) for x in both for n, i in enumerate(x)]
+                found.append([i for _, i in sorted(spread)])
+                waits, alone = False, False
+            else:
+                found.append(mine)
+                waits, alone = chain, not chain
+        return found
 
     def _copies(self, place: Place) -> int:
         """Of a rotating register tile: results of products rotate, what is made of them waits; of
@@ -180,6 +203,8 @@ class HeldRegisters(Weaver):
                 for number, (fills, held) in enumerate(self._cells(place)):
                     build.hold(place, f"{place.name} {number}", fills, held, most)
         for write in self.of(Unit.LDS_WRITE):
+            if not turns(self.lowered, self.tasks[write]):
+                continue
             load, task = self.source_of(write), self.tasks[write]
             turning = self.lowered.place(task.reads[0].place)
             assert turning is not None

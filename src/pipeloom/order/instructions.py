@@ -23,6 +23,7 @@ from pipeloom.order.grains import (
     fragment_name,
     grain_of,
     has_codes,
+    has_vectors,
     is_beside_result,
     is_code_beside,
     is_operand,
@@ -30,6 +31,7 @@ from pipeloom.order.grains import (
     is_skipped,
     is_vector,
     least_box,
+    leaves,
     read_depth,
     worked_box,
 )
@@ -106,6 +108,9 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
         return None
     if is_vector(task):
         return Unit.VECTOR
+    if leaves(task):
+        held = lowered.place(task.reads[0].place)
+        return unit if held is not None and is_result(held) and has_vectors(lowered) else None
     return unit if unit is Unit.LOAD_LDS else None
 
 
@@ -154,7 +159,7 @@ class _Cutter:
     def _touched(self, touch: Touch, at: Mapping[str, int], size: Mapping[str, int]) -> Touch:
         """What a part of the work touches of a place: ``size`` from ``at`` on, by dimension."""
         place = self._lowered.place(touch.place)
-        if place is None:
+        if place is None or (touch.boxes and place.layout is None):
             dims = self._lowered.meaning[touch.value].type.dims
             part = [at[d] for d in dims], [size[d] for d in dims]
             return replace(touch, boxes=tuple(_part(box, *part) for box in touch.boxes))
@@ -183,7 +188,7 @@ class _Cutter:
             elif unit is Unit.MATRIX:
                 yield from self._product(mine)
             elif unit is not None:
-                yield from self._vector(mine)
+                yield from self._between(mine)
             else:
                 yield mine
 
@@ -312,14 +317,14 @@ class _Cutter:
                 piece, issues=tuple(replace(i, count=-(-i.count // count)) for i in task.issues)
             )
 
-    def _vector(self, task: Task) -> Iterator[Task]:
+    def _between(self, task: Task) -> Iterator[Task]:
         """As many registers at a time as a box of a matrix result holds at the least.
 
         The last part of a sum joins lanes, so it is the last in time too.
         """
         meaning = self._lowered.meaning
         node = meaning[task.node]
-        dims = meaning.domain(node).dims
+        dims = node.type.dims if task.is_copy else meaning.domain(node).dims
         whole = {d: q - p for d, (p, q) in zip(dims, task.parts[0], strict=True)}
         steps = dict(whole)
         for touch in (*task.reads, *task.left):
@@ -328,7 +333,8 @@ class _Cutter:
                 steps |= dict(zip(place.type.dims, worked_box(place), strict=True))
             if place is not None and len(place.type.dims) == 2 and is_result(place):
                 least = least_box(place)
-                if is_skipped(task):
+                # What a wave writes to LDS waits for its products to end: once for several.
+                if is_skipped(task) or task.unit is Unit.LDS_WRITE:
                     side = max(least)
                     least = tuple(
                         side if n == side else s
@@ -342,7 +348,7 @@ class _Cutter:
             at = dict.fromkeys(dims, 0)
             yield self._piece(task, dims, at, steps, task.label)
             return
-        reduces = self._lowered.ops[node.op].reduce is not None
+        reduces = not task.is_copy and self._lowered.ops[node.op].reduce is not None
         summed = [d for d in dims if d not in node.type.dims]
         for number, corner in enumerate(corners):
             at = dict(zip(dims, corner, strict=True))
@@ -355,6 +361,7 @@ class _Cutter:
             first = 1 if reduces else len(issues)
             yield replace(
                 piece,
+                entries=-(-task.entries // len(corners)),
                 issues=(
                     *(replace(i, count=-(-i.count // len(corners))) for i in issues[:first]),
                     *issues[first:],

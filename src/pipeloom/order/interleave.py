@@ -16,7 +16,7 @@ work between products is a result. Groups of waves do the same, with ``stagger``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import ceil
@@ -24,7 +24,7 @@ from math import ceil
 from pipeloom.errors import OrderError
 from pipeloom.order.dependences import Dependence, dependences, reached
 from pipeloom.order.gaps import Gaps, WideWork, evenly, least_cut
-from pipeloom.order.grains import is_slow, is_vector
+from pipeloom.order.grains import is_between, is_read, is_slow, leaves
 from pipeloom.order.held_registers import HeldRegisters
 from pipeloom.order.pattern import Pattern
 from pipeloom.order.slots import Slots
@@ -64,13 +64,21 @@ class Interleaver(HeldRegisters):
 
     def _links(self) -> tuple[tuple[Dependence, ...], tuple[Dependence, ...]]:
         """Of single tasks; and between regions, by their first."""
-        links = (*dependences(self.lowered, self.mine), *self._reuse())
+        links = (*dependences(self.lowered, self.mine), *self._reuse(), *self._in_lds())
         between = dict.fromkeys(
             replace(x, first=self.leader[x.first], second=self.leader[x.second])
             for x in links
             if self.leader[x.first] != self.leader[x.second] or x.distance
         )
         return links, tuple(between)
+
+    def _in_lds(self) -> Iterator[Dependence]:
+        """What is written to LDS before what is read there."""
+        writes = [(n, t.writes[0].place) for n, t in enumerate(self.mine) if leaves(t)]
+        for n, task in enumerate(self.mine):
+            if task.unit is Unit.LDS_READ:
+                place = task.reads[0].place
+                yield from (Dependence(m, n, 0, waits=True) for m, x in writes if x == place)
 
     def _regions(self) -> list[int]:
         """By task, the first of those under its condition, which stand together; else itself."""
@@ -94,7 +102,7 @@ class Interleaver(HeldRegisters):
 
     def _place_reads(self, gaps: Gaps) -> None:
         for n, task in enumerate(self.mine):
-            if task.unit in (Unit.LDS_READ, Unit.LOAD):
+            if is_read(task):
                 self.gap[n] = self._read_gap(n, gaps)
                 gaps.add(self.gap[n], self.machine.issued(task))
 
@@ -111,6 +119,9 @@ class Interleaver(HeldRegisters):
         if direct:
             return min(direct)
         if self.mine[n].writes[0].place not in self._operand_sources:
+            # Where results pass LDS registers are short: what was read late would hold up others.
+            if any(map(leaves, self.mine)):
+                return min(self._ready([reader]) for reader in readers)
             return self._ready(readers)
         products = self._fed(readers)
         if not products:
@@ -155,14 +166,27 @@ class Interleaver(HeldRegisters):
         """By how many gaps at least the second comes after the first, less their iterations."""
         one, two = self.mine[link.first], self.mine[link.second]
         gap = -link.distance * self.count
-        if one.unit in (Unit.LDS_READ, Unit.LOAD) and link.waits and is_vector(two):
+        if leaves(one) and two.unit is Unit.LDS_READ:
+            return gap + self._before_barrier(link.second)
+        if is_read(one) and link.waits and is_between(two):
             return gap + self._ahead(one)
-        if is_vector(one):
+        if is_between(one):
             later = self.machine.matrix(two) > 0 or (is_slow(one) and link.waits)
+            # Within a gap reads stand first, then others in the order of one iteration.
+            later = later or (link.distance > 0 and (is_between(two) or is_read(two)))
             return gap + self._span(link.first) - 1 + later
-        if self.machine.matrix(one) and link.waits and is_vector(two):
+        if self.machine.matrix(one) and link.waits and is_between(two):
             return gap + 1 + ceil(self.machine.matrix(one) / self.pitch)
         return gap
+
+    def _before_barrier(self, n: int) -> int:
+        """By how many gaps a write to LDS comes before a read: a barrier stands between them, at
+        which it is done."""
+        if n not in self.gap:
+            return 0
+        step = self.count / self.pattern.barriers
+        behind = int((self.gap[n] - self._first_read()) % step)
+        return behind + ceil((self.latency + self.machine.barrier) / self.pitch)
 
     def _earliest(self, n: int) -> int:
         known = [x for x in self.before[n] if x.first in self.gap and x.first != n]
@@ -227,7 +251,7 @@ class Interleaver(HeldRegisters):
         if n not in self._spans:
             task = self.mine[n]
             made = any(touch.place in self._made for touch in task.left)
-            work = sum(self.machine.issued(t) for t in self.mine if is_vector(t))
+            work = sum(self.machine.issued(t) for t in self.mine if is_between(t))
             share = max(work / self.count, self.machine.issue)
             self._spans[n] = ceil(self.machine.issued(task) / share) if made else 1
         return self._spans[n]
@@ -246,7 +270,7 @@ class Interleaver(HeldRegisters):
 
     def _in_order(self) -> list[int]:
         """Vector ops, each after those of its iteration that it depends on; urgent ones first."""
-        left = {n for n, t in enumerate(self.mine) if is_vector(t) and self.leader[n] == n}
+        left = {n for n, t in enumerate(self.mine) if is_between(t) and self.leader[n] == n}
         limit = self._limits(sorted(left))
         found: list[int] = []
         while left:
@@ -327,7 +351,7 @@ class Interleaver(HeldRegisters):
 
         def key(n: int) -> tuple[bool, bool, int, int]:
             task = self.mine[self.leader[n]]
-            return is_vector(task), is_slow(task), place.get(n, n), n
+            return is_between(task), is_slow(task), place.get(n, n), n
 
         for n in sorted(self.gap, key=key):
             task, gap, first = self.mine[n], self.gap[n], self.leader[n]

@@ -156,7 +156,8 @@ class _Chooser:
                     hint="stage one of the two products' operands through memory",
                     field=node.name,
                 )
-            self.known[node.name] = accumulator(product.side, flip=flip)
+            apart = not {first, last} & (by_lane | in_run) and node.name in self._added()
+            self.known[node.name] = accumulator(product.side, flip=flip or apart)
         while True:
             while self._pass():
                 pass
@@ -164,12 +165,23 @@ class _Chooser:
             if not open_:
                 break
             node = max(open_, key=lambda n: (len(n.type.dims), is_loaded(n)))
-            shape = self.shares.shape(node.type.dims)
+            shape = self.shares.of(node.name).shape(node.type.dims)
             one = prod(shape) == 1 or self._is_one(node)
             self.known[node.name] = UNIFORM if one else lanes(shape, node.type.dtype)
         for node in self.meaning.nodes:
             if node.kind is NodeKind.OP and node.name not in self.products:
                 self._check(node)
+
+    def _added(self) -> set[str]:
+        """What added outputs are computed of: lanes go along their rows, so that the elements of
+        one instruction lie beside each other."""
+        found: set[str] = set()
+        more = [name for out in self.meaning.outputs if out.adds for name in out.uses]
+        while more:
+            name = more.pop()
+            found.add(name)
+            more += () if name in self.products else self.meaning[name].operands
+        return found
 
     def _is_one(self, node: Node) -> bool:
         """Whether one code stands for all that a wave has of a value."""
@@ -188,7 +200,7 @@ class _Chooser:
         for name, layout in self.known.items():
             if layout.kind == "lanes":
                 numbers = dict(layout.numbers)
-                dealt = prod(self.shares.shape(self.meaning[name].type.dims))
+                dealt = prod(self.shares.of(name).shape(self.meaning[name].type.dims))
                 dealt *= numbers.get("spread", 1)
                 once = WAVE_LANES * numbers["vector"]
                 if dealt % once and once % dealt:
@@ -362,7 +374,7 @@ class _Chooser:
         full = self._full(node)
         if full is None:
             return
-        sizes = dict(zip(dims, self.shares.shape(dims), strict=True))
+        sizes = dict(zip(dims, self.shares.of(node.name).shape(dims), strict=True))
         others = [n for n in (node.otherwise, node.when) if n is not None]
         for name in (node.name, *node.uses, *others):
             item = self.meaning[name]
@@ -407,7 +419,7 @@ class _Chooser:
         """All operands lie as the domain does, or the op would have to move them."""
         dims = self._dims(node)
         full = self._full(node)
-        sizes = dict(zip(dims, self.shares.shape(dims), strict=True))
+        sizes = dict(zip(dims, self.shares.of(node.name).shape(dims), strict=True))
         check_scale(self.meaning, node)
         if node.within is not None:
             check_reach(self.meaning.name, node, self.known.get(node.uses[0]))

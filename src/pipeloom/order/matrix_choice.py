@@ -11,7 +11,7 @@ read may serve two narrow instructions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import lcm
 
@@ -215,7 +215,11 @@ def _remedy(types: tuple[DType, DType], known: list[MatrixOp], target: Target) -
 
 
 def divided(
-    meaning: Meaning, target: Target, waves: int | Mapping[str, int], quadrants: int | None
+    meaning: Meaning,
+    target: Target,
+    waves: int | Mapping[str, int],
+    quadrants: int | None,
+    staged: Collection[str],
 ) -> tuple[dict[str, Product], Shares]:
     """Instructions of all products and the shares of the waves, which go together.
 
@@ -227,8 +231,8 @@ def divided(
     if (in_vectors(meaning) and kept) or crowds:
         try:
             found = products(meaning, target, large=True)
-            return found, divide(meaning, waves, granules(meaning, found), quadrants)
+            return found, divide(meaning, waves, granules(meaning, found), quadrants, staged)
         except ConfigError:
             pass
     found = products(meaning, target)
-    return found, divide(meaning, waves, granules(meaning, found), quadrants)
+    return found, divide(meaning, waves, granules(meaning, found), quadrants, staged)

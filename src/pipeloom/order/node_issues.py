@@ -25,6 +25,8 @@ EXCHANGE = 3
 """Instructions that join the halves of a row: move, swap, combine."""
 ROUNDED = {"bf16": 9, "fp16": 3}
 """Instructions for a pair of elements where the chip has none that converts both."""
+PAIR = 2
+"""Operands of a mask without a bound."""
 PACKED_BITS = 16
 """Elements of which several share a register have at most so many."""
 UNPACKED = {"f32": 0.0, "bf16": 1.0, "fp16": 1.5, "u8": 1.0, "fp4": 4.0, "e8m0": 4.0}
@@ -60,7 +62,8 @@ class NodeIssues:
         """Those of one task of ``node``."""
         product = self.products.get(node.name)
         sizes = self.meaning.domain(node)
-        shape = self.shares.shape(sizes.dims)
+        shares = self.shares.of(node.name)
+        shape = shares.shape(sizes.dims)
         if product is not None:
             op = product.op
             count = prod(shape) // (op.m * op.n * op.k)
@@ -78,9 +81,9 @@ class NodeIssues:
             single = covers > 1 and known.reduce is not Reduce.ADD
             if single and rows == node.type.dims and source.type.shape[-1] <= covers:
                 # Every lane has the one code of its row.
-                return (Issue(Unit.VECTOR, per_lane(reduced, self.shares.shape(node.type.dims))),)
-            steps = per_lane(layout, self.shares.shape(source.type.dims))
-            results = per_lane(reduced, self.shares.shape(node.type.dims))
+                return (Issue(Unit.VECTOR, per_lane(reduced, shares.shape(node.type.dims))),)
+            steps = per_lane(layout, shares.shape(source.type.dims))
+            results = per_lane(reduced, shares.shape(node.type.dims))
             across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
             steps = -(-steps // 2) if known.reduce in (Reduce.MAX, Reduce.MIN) else steps
             lowered = known.lowered(self.target.isa)
@@ -104,7 +107,9 @@ class NodeIssues:
             )
         if node.name in self.meaning.masks:
             return (Issue(Unit.SCALAR),)  # left out of all iterations but the last
-        each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
+        each = per_lane(self.layouts.values[node.name], shares.shape(node.type.dims))
+        if self._masks_words(node):
+            return (Issue(Unit.VECTOR, each),)
         slow = lowered.slow * each
         plain = (len(lowered.instructions) - lowered.slow) * each
         if node.op == "convert":
@@ -118,6 +123,20 @@ class NodeIssues:
             Issue(unit, count)
             for unit, count in ((Unit.TRANS, slow), (Unit.VECTOR, plain))
             if count
+        )
+
+    def _masks_words(self, node: Node) -> bool:
+        """Whether it leaves 0 of whole registers: all elements of one are kept, or none."""
+        source, layout = self.meaning[node.uses[0]], self.layouts.values[node.name]
+        known, last = self.ops[node.op], node.type.dims[-1:]
+        packed = node.type.dtype.bits <= PACKED_BITS and source.type.dtype == node.type.dtype
+        runs = layout.kind == "accumulator" and not {"flip", "only"} & {*dict(layout.numbers)}
+        return (
+            known.masks
+            and len(node.uses) == PAIR
+            and packed
+            and runs
+            and (self.meaning[node.uses[1]].type.dims != last)
         )
 
     def _unpacked(self, node: Node) -> float:

@@ -2,7 +2,7 @@
 
 staged stream     pieces to LDS by all loading waves together; then every wave reads its part
 other stream      every wave loads its part straight to registers
-resident          the same, once before the loop
+resident          the same, once before the loop; of a staged one every iteration reads its part
 op                one task per piece of its work, in every computing wave
 output            one task per piece; AFTER the loop, or in it
 """
@@ -69,7 +69,7 @@ def lower(
 
     ``turning``: what is multiplied across its rows may pass registers on its way to LDS.
     """
-    found, shares = divided(meaning, target, waves, quadrants)
+    found, shares = divided(meaning, target, waves, quadrants, staged)
     short = short_runs(meaning, found, staged, target)
     layouts = choose_layouts(meaning, shares, found, short, staged)
     lowering = _Lowering(
@@ -111,7 +111,7 @@ class _Lowering:
     turning: frozenset[str]
     places: dict[str, Place] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
-    tiles: dict[tuple[str, Layout | None, Piece], str] = field(default_factory=dict)
+    tiles: dict[tuple[str, Layout | None, Shares | None, Piece], str] = field(default_factory=dict)
 
     @cached_property
     def loading(self) -> WaveGroup:
@@ -139,8 +139,8 @@ class _Lowering:
             if node.name in self.staged:
                 self._stage(node)
         for node in inputs:
-            for layout in self._wanted_layouts(node):
-                self._fetch(node, layout)
+            for layout, shares in self._wanted_layouts(node):
+                self._fetch(node, layout, shares)
         for node in self.meaning.nodes:
             if node.kind is NodeKind.OP:
                 self._compute(node)
@@ -168,7 +168,7 @@ class _Lowering:
                 (node.name,),
                 rotates=loop,
             )
-            self.tiles[node.name, None, piece] = place.name
+            self.tiles[node.name, None, None, piece] = place.name
             if node.name in self.turning:
                 self._turn(node, piece, place)
                 continue
@@ -196,46 +196,49 @@ class _Lowering:
         whole = self.shares.whole(node.type.dims, piece)
         self.tasks += turning_tasks(name, node, piece, whole, held, into, self.loading, self.target)
 
-    def _wanted_layouts(self, node: Node) -> Iterator[Layout]:
-        """Every layout that some user wants the value in, once each."""
-        found: dict[Layout, None] = {}
+    def _wanted_layouts(self, node: Node) -> Iterator[tuple[Layout, Shares]]:
+        """Every layout that some user wants the value in, and of which part, once each."""
+        found: dict[tuple[Layout, Shares], None] = {}
         for user in users_of(self.meaning, node.name):
             if user.name in self.products and node.name in user.uses:
-                found[self.layouts.operands[user.name, node.name]] = None
+                layout = self.layouts.operands[user.name, node.name]
             else:
-                found[self.layouts.values[node.name]] = None
+                layout = self.layouts.values[node.name]
+            found[layout, self.shares.of(user.name)] = None
         yield from found
 
-    def _fetch(self, node: Node, layout: Layout) -> None:
+    def _fetch(self, node: Node, layout: Layout, shares: Shares) -> None:
         """A wave's part to registers: from LDS if it is staged, else from memory."""
         dims, dtype, there = node.type.dims, node.type.dtype, self.meaning.loaded(node.name)
-        shape, loop, base = self.shares.shape(dims), there.region is Region.LOOP, there.name
+        shape, base = shares.shape(dims), there.name
         where = LDS if there.kind is NodeKind.OP else None
         staged, turned_ = where is LDS or base in self.staged, base in self.turning
+        users = users_of(self.meaning, node.name) if staged else [there]
+        rotates = all(n.region is Region.LOOP for n in users)
         count, width = fetch_sizes(
             replace(there, type=node.type), layout, shape, self.target, staged, turned_
         )
         singly = width * 8 == dtype.bits < 8 * REGISTER_BYTES
-        for piece in self.shares.pieces(dims):
+        for piece in shares.pieces(dims):
             name = f"{node.name}{piece_name(piece)}"
-            boxes = self.shares.boxes(dims, piece)
+            boxes = shares.boxes(dims, piece)
             place = self._register(
-                name, node.name, TileType(dims, shape, dtype), (base,), layout, rotates=loop
+                name, node.name, TileType(dims, shape, dtype), (base,), layout, rotates=rotates
             )
             if singly:  # each element has a register of its own
                 self.places[place.name] = replace(place, registers=per_lane(layout, shape))
-            self.tiles[node.name, layout, piece] = place.name
+            self.tiles[node.name, layout, shares, piece] = place.name
             if staged:
                 own = piece if base == node.name else uncut_piece(self.meaning, self.shares, node)
                 whole = self.shares.whole(there.type.dims, own)
                 inside = tuple(relative(box, whole) for box in boxes)
-                source = Touch(self.tiles[base, where, own], base, inside)
+                source = Touch(self.tiles[base, where, None, own], base, inside)
             else:
                 source = Touch(base, base, boxes)
             self._add(
                 label=f"{'read' if staged else 'load'} {place.name}",
                 node=base,
-                region=node.region,
+                region=Region.LOOP if rotates else node.region,
                 group=self.computing.name,
                 piece=piece,
                 parts=boxes,
@@ -250,9 +253,9 @@ class _Lowering:
     # --- ops --------------------------------------------------------------------------------------
 
     def _compute(self, node: Node) -> None:
-        domain = self.meaning.domain(node)
+        domain, shares = self.meaning.domain(node), self.shares.of(node.name)
         home = self.homes.get(node.name)
-        for piece in self.shares.pieces(domain.dims):
+        for piece in shares.pieces(domain.dims):
             place = self._place_of(node, home, part_of(piece, node.type.dims))
             ahead = _ahead(home)
             result = Touch(place.name, node.name, ahead=ahead)
@@ -274,7 +277,7 @@ class _Lowering:
                 region=node.region,
                 group=self.computing.name,
                 piece=piece,
-                parts=self.shares.boxes(domain.dims, piece),
+                parts=shares.boxes(domain.dims, piece),
                 reads=(*reads, *(() if in_place else init), *others),
                 writes=() if in_place else (result,),
                 accumulates=(result,) if in_place else (),
@@ -286,23 +289,20 @@ class _Lowering:
     def _stage_result(self, node: Node) -> None:
         """What some products take otherwise than it lies: each wave writes its part to LDS."""
         taken = self.layouts.through
-        wanted = {
-            x: None
-            for use, x in self.layouts.operands.items()
-            if use in taken and use[1] == node.name
-        }
+        uses = [use for use in self.layouts.operands if use in taken and use[1] == node.name]
+        wanted = {(self.layouts.operands[use], self.shares.of(use[0])): None for use in uses}
         dims, home = node.type.dims, self.homes.get(node.name)
         for piece in self.shares.pieces(dims) if wanted else ():
             whole, boxes = self.shares.whole(dims, piece), self.shares.boxes(dims, piece)
             kind = TileType(dims, tuple(q - p for p, q in whole), node.type.dtype)
             name = f"lds {node.name}{piece_name(piece)}"
             into = self._new_place(name, Space.LDS, kind, (node.name,), rotates=True)
-            self.tiles[node.name, LDS, piece] = into.name
+            self.tiles[node.name, LDS, None, piece] = into.name
             held = self._place_of(node, home, piece)
             task = written(node, piece, boxes, whole, held, into, self.computing, self.target)
             self.tasks.append(task)
-        for layout in wanted:
-            self._fetch(node, layout)
+        for layout, shares in wanted:
+            self._fetch(node, layout, shares)
 
     @cached_property
     def _issues_of(self) -> NodeIssues:
@@ -328,14 +328,15 @@ class _Lowering:
     def _place_of(self, node: Node, home: Home | None, piece: Piece) -> Place:
         """Where a node's result goes: a new place, or that of what it overwrites."""
         stem = node.name if home is None else home.carry or home.members[0]
-        key = (stem, None, piece)
+        key = (stem, None, None, piece)
         if key in self.tiles:
             return self.places[self.tiles[key]]
         carry = None if home is None or home.carry is None else self.meaning[home.carry]
+        shape = self.shares.of(node.name).shape(node.type.dims)
         place = self._register(
             f"{stem}{piece_name(piece)}",
             node.name,
-            TileType(node.type.dims, self.shares.shape(node.type.dims), node.type.dtype),
+            TileType(node.type.dims, shape, node.type.dtype),
             (node.name,) if home is None else home.members,
             self.layouts.values[node.name],
             start=None if carry is None else carry.start,
@@ -347,10 +348,10 @@ class _Lowering:
 
     def _read(self, name: str, user: Node, piece: Piece) -> Touch:
         """The register tile in which a task of ``user`` finds an operand."""
-        node = self.meaning[name]
+        node, shares = self.meaning[name], self.shares.of(user.name)
         if is_number(node):
             dims = node.type.dims
-            boxes = self.shares.boxes(dims, part_of(piece, dims)) if dims else ()
+            boxes = shares.boxes(dims, part_of(piece, dims)) if dims else ()
             return Touch(name, name, boxes)
         part = part_of(piece, node.type.dims)
         if is_loaded(node) or (user.name, name) in self.layouts.through:
@@ -358,7 +359,7 @@ class _Lowering:
             layout = (
                 self.layouts.operands[user.name, name] if in_product else self.layouts.values[name]
             )
-            return Touch(self.tiles[name, layout, part], self.meaning.loaded(name).name)
+            return Touch(self.tiles[name, layout, shares, part], self.meaning.loaded(name).name)
         if node.kind is NodeKind.CARRY:
             update = self.meaning[node.uses[0]]
             place = self._place_of(update, self.homes[update.name], part)
@@ -372,16 +373,16 @@ class _Lowering:
         value = self.meaning[node.uses[0]]
         check_stored(self.meaning.name, node, value)
         dims = node.type.dims
-        layout = self.layouts.values[value.name]
-        shape, dtype = self.shares.shape(dims), node.type.dtype
+        layout, shares = self.layouts.values[value.name], self.shares.of(value.name)
+        shape, dtype = shares.shape(dims), node.type.dtype
         count, width = memory_accesses(layout, shape, dtype)
         if node.adds:
-            check_once(self.meaning.name, node, layout, shape, self.shares)
+            check_once(self.meaning.name, node, layout, shape, shares)
             count, width = per_lane(layout, shape), REGISTER_BYTES
         elif two_blocks_at_once(layout, shape, dtype):
             count, width = count // 2, width * 2
-        for piece in self.shares.pieces(dims):
-            boxes = self.shares.boxes(dims, piece)
+        for piece in shares.pieces(dims):
+            boxes = shares.boxes(dims, piece)
             self._add(
                 label=f"store {node.name}{piece_name(piece)}",
                 node=value.name,

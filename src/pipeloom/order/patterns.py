@@ -34,6 +34,7 @@ from pipeloom.order.pattern import WHOLE, Pattern
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.roles import Loading
 from pipeloom.order.sections import TRIPS, expand, make_phases
+from pipeloom.order.staging import turns
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import by_turn, in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
@@ -69,10 +70,12 @@ is reached step by step, if the first ones help."""
 ORDERS = tuple(permutations(("depth", "rows", "columns")))
 BARRIERS = (1, 2, 3, 4, 8)
 """Of an iteration: with few, LDS is free late; each costs a lone wave its barrier cycles."""
-LOADED = ((2, 0, 1), (2, 0, 2), (1, 0, 1), (1, 2, 1))
-"""Barriers, tiles with a copy more, and workgroups beside each other, where memory is what takes
-long: little LDS, so that others find room beside it, or much, so that loads do not end at barriers.
-"""
+LOADED = ((2, 0, 1, 64), (2, 0, 2, 64), (1, 0, 1, 64), (1, 2, 1, 64))
+"""Barriers, tiles with a copy more, workgroups beside each other, and leads, where memory is what
+takes long: little LDS, so that others find room beside it, or much, so that loads do not end at
+barriers."""
+PASSED = ((2, 2, 1, 0), (2, 2, 1, 32), (1, 0, 1, 64))
+"""The same where results pass LDS: they need a barrier of their own, and their registers."""
 STRUCTURE = ("groups", "cluster")
 """Choices that every structure makes anew, so that none is varied in them."""
 Choices = Mapping[str, tuple[Any, ...]]
@@ -92,10 +95,12 @@ def choices(lowered: Lowered) -> Choices:
         least, step = _room(machine), machine.issue
         if shared_out(lowered.meaning.span):
             found |= {"barriers": (1, 2, 3), "deep": (0, 1, 2), "beside": (1, 2, 3, 4)}
+        if passes_results(lowered):
+            return found  # each takes long to prove: what is tried, is tried at once
         turns = any(True for _ in turning(lowered))
         return found | {
-            "room": tuple(range(step if turns else least, least + 12 * step, step)),
             "lead": (64, 128),
+            "room": tuple(range(step if turns else least, least + 12 * step, step)),
             "quiet": ((16, 16), (16, 24, 24), *(QUIET_TURNS if turns else ())),
         }
     products = _matrix_count(lowered)
@@ -175,10 +180,13 @@ def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
     for early, more, count in product((0, 1) if made else (0,), ROOMS, groups):
         apart = count > 1
         # Where results pass, operands fill LDS, and nothing waits for what is computed.
-        usual = ((count, 0 if passes else 2 * apart, 1),)
-        for barriers, deep, beside in (
-            LOADED if shared_out(lowered.meaning.span) and not apart else usual
-        ):
+        deep = 0 if passes else 2 * apart
+        usual: tuple[tuple[int, int, int, int], ...] = ((count, deep, 1, 64),)
+        if shared_out(lowered.meaning.span) and not apart:
+            usual = LOADED
+        elif passes_results(lowered):
+            usual = PASSED
+        for barriers, deep, beside, lead in usual:
             yield Pattern(
                 groups=count,
                 early=early,
@@ -188,7 +196,7 @@ def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
                 deep=deep,
                 beside=beside,
                 room=_room(machine) + more,
-                lead=64,
+                lead=lead,
                 quiet=(16, 16),
                 priority=not machine.alone,
             )
@@ -214,6 +222,12 @@ def turning(lowered: Lowered) -> Iterator[Pattern]:
             quiet=quiet,
             priority=True,
         )
+
+
+def passes_results(lowered: Lowered) -> bool:
+    """Whether waves find results of others in LDS."""
+    tasks = lowered.of(Region.LOOP)
+    return any(t.unit is Unit.LDS_WRITE and not turns(lowered, t) for t in tasks)
 
 
 def _between_order(lowered: Lowered, made: set[str]) -> tuple[str, ...]:

@@ -117,8 +117,12 @@ class ProblemBuilder:
         lds: int | None = None,
         stages: int | None = None,
     ) -> ModuloProblem:
-        """What was collected, with these ops; ``lds`` bytes are there for what rotates, or all."""
-        lds = self.lowered.target.lds_kib.value * 1024 if lds is None else lds
+        """What was collected, with these ops; ``lds`` bytes are there for what rotates, or all but
+        what stays."""
+        places = self.lowered.places
+        stays = [p.type for p in places if p.space is Space.LDS and not p.rotates]
+        kept = sum(kind.dtype.bytes(kind.elements) for kind in stays)
+        lds = self.lowered.target.lds_kib.value * 1024 - kept if lds is None else lds
         return ModuloProblem(
             name=self.lowered.meaning.name,
             units=tuple(units),

@@ -19,7 +19,7 @@ from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered, Task, Touch
 from pipeloom.program.nodes import Region
 from pipeloom.program.program import Affine, Group, Section
-from pipeloom.program.resources import Resource
+from pipeloom.program.resources import Resource, Space
 from pipeloom.program.steps import Access, Barrier, Work
 
 TRIPS, LOOP = "T", "loop"
@@ -128,7 +128,7 @@ class _Writer:
         """Those of one group of waves; some may be empty."""
         ends = Affine(0, ((TRIPS, expansion.unroll),))
         return [
-            Section(name="before", steps=self._outside(group, Region.BEFORE)),
+            Section(name="before", steps=self._before(group)),
             Section(name="prologue", steps=self._rows(group, expansion.prologue)),
             Section(
                 name=LOOP,
@@ -153,6 +153,15 @@ class _Writer:
             elif step.op < len(self.tasks) + self.barriers:
                 found.append(Barrier())
         return tuple(found)
+
+    def _before(self, group: WaveGroup) -> tuple[Work | Barrier, ...]:
+        """With a barrier behind what comes to LDS, if the loop has its own."""
+        steps = self._outside(group, Region.BEFORE)
+        staged = {r.name for r in self.lowered.places if r.space is Space.LDS}
+        fills = tuple(s for s in steps if s.writes[0].resource in staged)
+        if not (self.barriers and any(fills)):
+            return steps
+        return (*fills, Barrier(), *(s for s in steps if s not in fills))
 
     def _outside(self, group: WaveGroup, region: Region) -> tuple[Work, ...]:
         """Loads, which overlap; then piece by piece: what is stored frees registers early.

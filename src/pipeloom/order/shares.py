@@ -7,20 +7,21 @@ With 2 waves and 2 quadrants along m = 256, wave 1 has
 
 so that all waves need all of a quadrant's piece of an operand, and a piece can be loaded, awaited
 and freed by itself. A dimension may be divided among waves only if no op reduces it: sums across
-waves would have to go through LDS.
+waves would have to go through LDS. A product may sum over it if what is computed of it comes
+through LDS: there waves find what others computed, and divide the dimensions of that product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import isqrt, prod
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
 from pipeloom.program.meaning import Meaning
-from pipeloom.program.nodes import NodeKind
+from pipeloom.program.nodes import NodeKind, Region
 from pipeloom.program.tiles import Box
 from pipeloom.program.vocabulary import PRODUCTS
 
@@ -55,9 +56,19 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The cuts of every dimension; waves number the divided ones, the last fastest."""
+    """The cuts of every dimension; waves number the divided ones, the last fastest.
+
+    ``apart`` are the nodes that sum over a divided dimension, of operands that come through LDS,
+    and what is computed of them: their waves divide other dimensions, each node with its cuts.
+    """
 
     cuts: tuple[Cut, ...]
+    apart: tuple[tuple[str, tuple[Cut, ...]], ...] = ()
+
+    def of(self, node: str) -> Shares:
+        """How waves divide the work of a node, and its result."""
+        cuts = dict(self.apart).get(node)
+        return self if cuts is None else Shares(cuts)
 
     def __getitem__(self, dim: str) -> Cut:
         return next(cut for cut in self.cuts if cut.dim == dim)
@@ -119,16 +130,18 @@ def divide(
     waves: int | Mapping[str, int],
     granules: Mapping[str, int],
     quadrants: int | None = None,
+    staged: Collection[str] = (),
 ) -> Shares:
     """The cuts for so many waves, or for the waves given by dimension.
 
     ``granules`` says of which length a wave's share must be a multiple, by dimension: those of
     matrix instructions. Of two dimensions with granules each is cut into 2, where shares allow it,
-    unless ``quadrants`` says otherwise.
+    unless ``quadrants`` says otherwise. ``staged`` are the values that go through LDS.
     """
     sizes = {d: s for n in meaning.nodes for d, s in meaning.domain(n).sizes.items()}
-    free = _divisible(meaning)
-    preferred = _without_repetition(meaning, free)
+    across = _across(meaning, staged)
+    free = _divisible(meaning, across)
+    preferred = _without_repetition(meaning, free, across)
     if not isinstance(waves, Mapping):
         check_int("pipeline", "waves", waves, 1)
         along = _grid(meaning, waves, {d: sizes[d] // granules.get(d, 1) for d in preferred})
@@ -139,7 +152,7 @@ def divide(
             if count > 1 and (dim not in free or sizes[dim] % (count * granules.get(dim, 1))):
                 raise ConfigError(
                     f"{meaning.name}: {count} waves along {dim!r} cannot share it: "
-                    + _why_not(meaning, dim, sizes.get(dim), granules.get(dim, 1)),
+                    + _why_not(meaning, dim, sizes.get(dim), granules.get(dim, 1), free),
                     hint=_instead(dim, free, count * granules.get(dim, 1)),
                     field="waves",
                 )
@@ -149,7 +162,48 @@ def divide(
         tuple(Cut(d, size, along.get(d, 1), per_side.get(d, 1)) for d, size in sizes.items())
     )
     _check_codes(meaning, found)
-    return found
+    return replace(found, apart=tuple(_apart(meaning, found, granules, across)))
+
+
+def _across(meaning: Meaning, staged: Collection[str]) -> frozenset[str]:
+    """The products that sum over what LDS has of a result of the loop."""
+
+    def comes(name: str) -> bool:
+        node = meaning[name]
+        return node.kind is NodeKind.OP and bool({name, *node.uses[:1]} & {*staged})
+
+    loop = (n for n in meaning.nodes if n.op in PRODUCTS and n.region is Region.LOOP)
+    return frozenset(n.name for n in loop if any(map(comes, n.uses[:2])))
+
+
+def _apart(
+    meaning: Meaning, shares: Shares, granules: Mapping[str, int], across: Collection[str]
+) -> Iterator[tuple[str, tuple[Cut, ...]]]:
+    """The nodes that divide other dimensions than the rest, with their cuts."""
+    found: dict[str, tuple[Cut, ...]] = {}
+    for node in meaning.nodes:
+        if node.kind is not NodeKind.OP:
+            continue
+        of = {name: found.get(name) for name in node.operands if not meaning[name].kind.is_number}
+        summed = {*meaning.domain(node).dims} - {*node.type.dims}
+        if node.name in across and summed & {*shares.divided}:
+            dims = {d: n // granules.get(d, 1) for d, n in node.type.sizes.items()}
+            along = _grid(meaning, shares.waves, dims)
+            found[node.name] = tuple(
+                replace(cut, waves=along.get(cut.dim, 1), quadrants=1) for cut in shares.cuts
+            )
+        elif any(of.values()):
+            if len({*of.values()}) > 1 or node.init is not None:
+                raise ConfigError(
+                    f"{meaning.name}.{node.name}: waves divide what it takes in two ways, "
+                    f"{' and '.join(of)}",
+                    hint=f"divide a dimension of {node.name!r} that nothing sums over",
+                    field=node.name,
+                )
+            found[node.name] = next(cuts for cuts in of.values() if cuts)
+        else:
+            continue
+        yield node.name, found[node.name]
 
 
 def _check_codes(meaning: Meaning, shares: Shares) -> None:
@@ -171,12 +225,12 @@ def _check_codes(meaning: Meaning, shares: Shares) -> None:
             )
 
 
-def _divisible(meaning: Meaning) -> list[str]:
-    """Dimensions of the outputs that no op reduces, without those of size 1."""
+def _divisible(meaning: Meaning, across: Collection[str]) -> list[str]:
+    """Dimensions of the outputs that no op reduces but ``across``, without those of size 1."""
     reduced = {
         d
         for n in meaning.nodes
-        if n.kind is NodeKind.OP
+        if n.kind is NodeKind.OP and n.name not in across
         for d in meaning.domain(n).dims
         if d not in n.type.dims
     }
@@ -184,10 +238,13 @@ def _divisible(meaning: Meaning) -> list[str]:
     return [d for d, size in sizes.items() if d not in reduced and size > 1]
 
 
-def _without_repetition(meaning: Meaning, free: Sequence[str]) -> list[str]:
+def _without_repetition(
+    meaning: Meaning, free: Sequence[str], across: Collection[str]
+) -> list[str]:
     """Those that every matrix product has: waves along another would compute one twice."""
-    results = [set(n.type.dims) for n in meaning.nodes if n.op in PRODUCTS]
-    common = [d for d in free if all(d in dims for dims in results)]
+    results = [n for n in meaning.nodes if n.op in PRODUCTS]
+    domains = [{*meaning.domain(n).dims} if n.name in across else {*n.type.dims} for n in results]
+    common = [d for d in free if all(d in dims for dims in domains)]
     return common or list(free)
 
 
@@ -219,10 +276,12 @@ def _grid(meaning: Meaning, waves: int, units: Mapping[str, int]) -> dict[str, i
     )
 
 
-def _why_not(meaning: Meaning, dim: str, size: int | None, granule: int) -> str:
+def _why_not(
+    meaning: Meaning, dim: str, size: int | None, granule: int, free: Sequence[str]
+) -> str:
     if size is None:
         return f"no value of {meaning.name} has that dimension"
-    if dim not in _divisible(meaning):
+    if dim not in free:
         return "it is reduced, or not part of the output"
     return f"it has {size}, and shares are multiples of {granule}"
 

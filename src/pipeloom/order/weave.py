@@ -14,8 +14,8 @@
 
 With ``groups`` of waves, each does the same beside the others, or with ``stagger`` from one barrier
 to the next later; with ``cluster`` they take turns at the matrix unit, so many products at a time,
-and do everything else meanwhile. All of
-it is a ``Timetable`` of the modulo problem of copies, which decides stages and unrolling.
+and do everything else meanwhile. All of it is a ``Timetable`` of the modulo problem of copies,
+which decides stages and unrolling.
 """
 
 from __future__ import annotations
@@ -313,7 +313,8 @@ class Weaver:
         for i in self.of(Unit.LDS_READ):
             reads.setdefault(self.tasks[i].reads[0].place, []).append(self.at[i])
         deep = sorted(reads)[max(0, len(reads) - self.pattern.deep) :]
-        loads = [*self.of(Unit.LOAD_LDS), *self.of(Unit.LDS_WRITE)]
+        fills = [*self.of(Unit.LOAD_LDS), *self.of(Unit.LDS_WRITE)]
+        loads = [i for i in fills if self.lowered.meaning[self.tasks[i].node].kind.is_input]
         busy = [self.machine.busy(self.tasks[i]) for i in loads]
         pace = max(max(one[TEXTURE], one[MEMORY]) for one in busy)
         pace = min(pace * self.pattern.pace / 100, self.ii / len(loads))
@@ -333,12 +334,12 @@ class Weaver:
         taken: list[float] = []
         for high, low, i in windows:
             task = self.tasks[i]
-            writes = task.unit is Unit.LDS_WRITE
-            slots = (self.writing if writes else self.slots)[self.number_of[task.group]]
+            turned = task.unit is Unit.LDS_WRITE
+            slots = (self.writing if turned else self.slots)[self.number_of[task.group]]
             self.at[i] = slots.take_paced(low, high, taken, pace)
             taken.append(self.at[i])
             late = max(late, self.at[i] - high)
-            if writes:
+            if turned:
                 self._bring(i)
         return ceil(late)
 

@@ -104,16 +104,17 @@ def idles_past(meaning: Meaning, until: str, inputs: Inputs = Inputs.FINITE) -> 
 
 
 def idles_before(meaning: Meaning, since: str, inputs: Inputs = Inputs.FINITE) -> bool:
-    """Whether iterations may be left out in which more is left than along ``since``.
-
-    Sizes must not be asked for then: a kernel takes what it leaves out off them.
-    """
-    stored = any(n.region is Region.LOOP or meaning.over in n.type.dims for n in meaning.outputs)
+    """Whether iterations may be left out in which more is left than along ``since``; if nobody asks
+    for sizes, which a kernel then takes those off."""
+    inside = [n for n in meaning.outputs if n.region is Region.LOOP or meaning.over in n.type.dims]
+    stored = any(n.region is not Region.LOOP or not n.adds for n in inside)
     asked = any(n.kind is NodeKind.SIZE and n.along == meaning.over for n in meaning.nodes)
     differs = meaning.span is not None and meaning.span.differs
     elsewhere = differs or any(n.at is not None for n in meaning.inputs)
     first = not (stored or asked or elsewhere) and since in meaning.grid
-    return first and _idles(meaning, End.SINCE, inputs)
+    values = _values(meaning, End.SINCE, inputs) if first else {}
+    zeros = first and all(values[node.uses[0]].number == 0 for node in inside)
+    return zeros and _idles(meaning, End.SINCE, inputs)
 
 
 def adds_up(meaning: Meaning, inputs: Inputs = Inputs.ALL) -> bool:

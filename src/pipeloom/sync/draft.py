@@ -141,10 +141,11 @@ class _Draft:
                     asked.setdefault((False, copy, i, epoch), number)
                 for copy in found.lds_writes:
                     last.setdefault((False, copy, i), {})[queue] = number
-                    again = None if i is None else i - self._copies[copy[0]]
-                    asked.setdefault((again is not None, copy, again, epoch), number)
+                    if i is not None:
+                        asked.setdefault((True, copy, i - self._copies[copy[0]], epoch), number)
         for (reads, copy, i, epoch), number in asked.items():
-            for (group, _), first in last.get((reads, copy, i), {}).items():
+            there = last.get((reads, copy, i)) or last.get((reads, copy, None), {})
+            for (group, _), first in there.items():
                 if gates.issue_epoch[first] >= epoch:
                     raise _unseparated(run.events[first].work, run.events[number].work)
                 self._needed.add(gates.by_group[group][epoch - 1].slot // 2)

@@ -4,13 +4,15 @@ A ``LiveValue`` is a run of registers that is live at some steps of the plan. Tw
 registers where they are never live at the same step. Example: in the ping-pong schedule fragment
 A0 is dead before A1 is read, so both get the same registers; B0 and B1 overlap and do not.
 
-Placement is first-fit in the order given, so the result depends on nothing but its input. SETUP is
-the time before the first step; a value that is not live then leaves its registers free there.
+Placement is first-fit in the order given, or from the longest-lived on, so the result depends on
+nothing but its input. SETUP is the time before the first step; a value that is not live then leaves
+its registers free there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pipeloom.machine.target import Target
@@ -60,10 +62,24 @@ def allocate(
 ) -> Allocation:
     """Place every value; raises ``RegisterLimitError`` naming what is live where it overflows.
 
+    Where they do not fit in the order given, what lives longest comes first.
+
     ``waves`` of a workgroup share the SIMDs of a compute unit, and with them the
     registers. ``reserved`` registers at the start of a file are left alone.
     """
-    reserved = reserved or {}
+    try:
+        return _allocated(values, target, waves, reserved or {})
+    except RegisterLimitError:
+        longest = sorted(values, key=lambda value: (-len(value.live), -value.count))
+        with suppress(RegisterLimitError):
+            return _allocated(longest, target, waves, reserved or {})
+        raise
+
+
+def _allocated(
+    values: Sequence[LiveValue], target: Target, waves: int, reserved: Mapping[Bank, int]
+) -> Allocation:
+    """Each at the first place that is free."""
     places: dict[str, Register] = {}
     used = {bank: reserved.get(bank, 0) for bank in (Bank.SCALAR, Bank.VECTOR, Bank.ACCUMULATOR)}
     taken: dict[Bank, list[int]] = {bank: [] for bank in used}

@@ -10,7 +10,11 @@ import numpy.typing as npt
 import pytest
 
 import pipeloom as pl
+from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.in_order import in_order
+from pipeloom.order.node_tasks import lower
+from pipeloom.order.pattern import Pattern
+from pipeloom.order.patterns import woven
 from pipeloom.program import Work
 from pipeloom.write import launch_record
 
@@ -179,17 +183,43 @@ def test_one_kernel_adds_its_parts_of_dq(causal: bool) -> None:
         assert np.allclose(found[name], array, atol=0.05), name
 
 
-@pytest.mark.parametrize(("arch", "causal"), [("gfx950", False), ("gfx942", True)])
-def test_the_parts_of_dq_in_machine_code(arch: str, causal: bool) -> None:
-    loop = pl.kernels.attention_backward_added(32, 32, D, causal=causal)
-    program = pl.pipeline(loop, arch, waves=1, strategy=in_order)
+@pytest.mark.parametrize(
+    ("arch", "causal", "waves"), [("gfx950", False, 2), ("gfx950", True, 1), ("gfx942", True, 1)]
+)
+def test_the_parts_of_dq_in_machine_code(arch: str, causal: bool, waves: int) -> None:
+    """Also of several waves, which divide keys, and columns of dQ; causal, from the diagonal on."""
+    loop = pl.kernels.attention_backward_added(32 * waves, 32, D * waves, causal=causal)
+    program = pl.pipeline(loop, arch, waves=waves, strategy=in_order)
     verdict = pl.verify(program)
     assert verdict.status is pl.Status.PROVED
     assert "order of sums in dQ" in verdict.summary()
     emitted = pl.emit(program)
-    for seed, sizes in enumerate(({"q": 45, "keys": 70}, {"q": 70, "keys": 5})):
-        trial = pl.run(emitted, sizes={**sizes, "batch": 1, "heads": 1, "d": D}, seed=seed)
+    for seed, sizes in enumerate(({"q": 45, "keys": 70}, {"q": 100, "keys": 5})):
+        trial = pl.run(emitted, sizes={**sizes, "batch": 1, "heads": 1, "d": D * waves}, seed=seed)
         assert trial.ok, (sizes, trial.summary())
+
+
+def test_waves_divide_columns_of_a_sum_over_their_keys() -> None:
+    """dS of all waves comes through LDS, so that each element of dQ is added by one of them."""
+    loop = pl.kernels.attention_backward_added(64, 32, 64)
+    lowered = lower(loop.meaning, GFX950, loop.ops, loop.staged, 2)
+    (store,) = (t for t in lowered.tasks if t.label == "store dQ")
+    assert store.parts == (((0, 32), (0, 32)), ((0, 32), (32, 64)))
+    (keys,) = (t for t in lowered.tasks if t.node == "dK sum.next")
+    assert [part[0] for part in keys.parts] == [(0, 32), (32, 64)]
+    with pytest.raises(pl.ScheduleError, match="cannot share it"):  # S sums over it in registers
+        lower(loop.meaning, GFX950, loop.ops, loop.staged, {"q": 2})
+
+
+def test_results_that_pass_lds_stand_between_products() -> None:
+    """A barrier stands between what waves write and what others read of it, in the same order."""
+    loop = pl.kernels.attention_backward_added(64, 32, 64)
+    lowered = lower(loop.meaning, GFX950, loop.ops, loop.staged, 2)
+    pattern = Pattern(room=80, lead=64, quiet=(16, 16))
+    program = woven(lowered, pattern)
+    body = next(s for s in program.groups[0].sections if s.trips is not None)
+    places = [n for n, s in enumerate(body.steps) if isinstance(s, Work) and "dQ" in s.label]
+    assert len(places) == 4 * program.step, "atomic additions among the products"
 
 
 def test_what_is_added_per_iteration_is_added_once_in_each() -> None:

@@ -80,6 +80,8 @@ class Context:
     """Of how many bytes an array's leading dimension must be a multiple."""
     conditions: frozenset[str] = frozenset()
     """Places that only regions ask for; their masks lie in scalar registers."""
+    in_vectors: frozenset[str] = frozenset()
+    """Register tiles that lie in vector registers, whatever else there is."""
     may_miss: bool = False
     """Whether streams of the step being written may begin before their arrays do."""
     starts: Starts = field(default_factory=Starts)

@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from pipeloom.machine.dtypes import E8M0, F32, I32
-from pipeloom.program import VOCABULARY, Access, InBlocks, Node, OpDef, Reduce, Work
+from pipeloom.machine.dtypes import BF16, E8M0, F32, I32
+from pipeloom.program import VOCABULARY, Access, InBlocks, Node, OpDef, Reduce, Space, Work
 from pipeloom.write.code import Code
-from pipeloom.write.convert import INTEGER_BITS, STORED_BITS, is_encoded
+from pipeloom.write.convert import INTEGER_BITS, STORED_BITS, is_encoded, needs_constants
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.context import Context
@@ -25,6 +25,7 @@ from pipeloom.write.lower.left import Masked, plan_mask
 from pipeloom.write.lower.neighbours import partners, plan_block_max, plan_swapped
 from pipeloom.write.lower.reductions import Reduction, plan_reduction, terms_of
 from pipeloom.write.lower.region import PredicatedRegion, mask_names
+from pipeloom.write.lower.register_tiles import RegisterTile
 from pipeloom.write.lower.register_tiles import partial as held_in_parts
 from pipeloom.write.lower.templates import templates_of
 from pipeloom.write.lower.vector_operands import Operands, OperandSource
@@ -32,6 +33,8 @@ from pipeloom.write.lower.widened import plan_widened
 
 _MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
 
+CLEARS = ("within", "clear")
+"""Masks that leave 0 of what they do not keep."""
 _EXPONENT = OpDef(
     "exponent",
     1,
@@ -230,6 +233,9 @@ def _plan(
     masked = _masked(context, work, target, sources)
     if masked is not None and region is None:
         return plan_mask(context, masked, jobs)
+    words = _masked_words(context, work, target, tile, sources, chunks)
+    if words is not None and region is None:
+        return plan_mask(context, *words)
     raw = (
         op.name not in VOCABULARY
         or op.integers
@@ -244,7 +250,29 @@ def _plan(
         if widened is not None:
             return widened
     rounds = tile.resource.type.dtype.is_integer and not raw
-    operands = Operands(context, tile, len(sources), raw=raw, node=work.node)
+    surely = {target.resource} <= context.in_vectors and region is None and work.when is None
+    direct = surely and not rounds and target.resource not in context.conditions
+    if converts:
+        single = tile.resource.type.dtype == BF16 and not needs_constants(context.target, BF16.name)
+        direct &= single and _lies_in_vectors(context, sources)
+    else:
+        plain = (
+            tile.resource.type.dtype == F32
+            and len(lines) == 1
+            and {"t"}.isdisjoint(lines[0].operands)
+        )
+        direct &= plain and _lies_in_vectors(context, sources)
+        scalars = sum(s.tile is None or s.tile.resource.space is Space.SCALAR for s in sources)
+        direct &= scalars == 0 or (scalars == 1 and lines[0].takes_scalar)
+    operands = Operands(
+        context,
+        tile,
+        len(sources),
+        raw=raw,
+        node=work.node,
+        beside=not converts,
+        direct=direct,
+    )
     kept = sources if op.lowered() == _MOVE.lowered() else sources[: bool(op.masks)]
     exact = bool(kept) and all(
         source.tile is not None and tile.resource.type.dtype.holds(source.tile.resource.type.dtype)
@@ -304,6 +332,18 @@ def _plan(
     return emit
 
 
+def _lies_in_vectors(context: Context, sources: Sequence[OperandSource]) -> bool:
+    """Whether instructions take all of them where they are: as f32 in vector registers, or as
+    scalars."""
+    return all(
+        s.left is None
+        and s.join is None
+        and (s.tile is None or s.tile.resource.type.dtype == F32)
+        and (s.access is None or s.access.resource in context.in_vectors or s.tile is None)
+        for s in sources
+    )
+
+
 _Job = tuple[int, list[int | None]]
 """A slot of the result, and those of the operands."""
 _Reads = Sequence[tuple[OperandSource | None, int | None]]
@@ -336,6 +376,37 @@ def _check_order(
                 hint="let what it reads lie where it writes, element for element, or elsewhere",
                 field=target.resource,
             )
+
+
+def _masked_words(
+    context: Context,
+    work: Work,
+    target: Access,
+    tile: RegisterTile,
+    sources: Sequence[OperandSource],
+    chunks: Sequence[Sequence[_Job]],
+) -> tuple[Masked, list[_Job]] | None:
+    """What is masked of packed registers, as whole words: all elements of one are left, or none."""
+    meaning = context.program.meaning
+    node = None if work.is_copy else meaning[work.node]
+    if node is None or node.op not in CLEARS or tile.pack == 1:
+        return None
+    value, left = sources[0], sources[1].left
+    if value.access is None or not {target.resource, value.access.resource} <= context.in_vectors:
+        return None
+    alike = value.tile is not None and value.tile.resource.type.dtype == tile.resource.type.dtype
+    ends = any(meaning.ends(node, dim) for dim in meaning[node.uses[1]].type.dims)
+    if not (alike and ends and left is not None and value.access and len(sources) == 2):
+        return None
+    found: list[_Job] = []
+    for chunk in chunks:
+        first, at = chunk[0][1][0] or 0, chunk[0][1][1]
+        together = [(of or 0) - first for _, (of, _) in chunk] == list(range(len(chunk)))
+        places = {(left.pattern(x or 0), left.behind(x or 0)) for _, (_, x) in chunk}
+        if first % tile.pack or not together or len(places) > 1:
+            return None
+        found.append((chunk[0][0] // tile.pack, [first // tile.pack, at, None]))
+    return Masked(target, value.access, left, None, clears=True), found
 
 
 def _masked(

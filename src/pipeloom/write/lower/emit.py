@@ -148,13 +148,13 @@ class _Emission:
                 bank = Bank.SCALAR if resource.space is Space.SCALAR else Bank.VECTOR
                 sums, moves = resource.name in summed, resource.name in movable
                 for copy in range(resource.copies):
-                    held = place_name(resource.name, copy)
-                    frame.tile(held, bank, tile.registers, sums, moves)
+                    frame.tile(place_name(resource.name, copy), bank, tile.registers, sums, moves)
         lds, self.lds_bytes = lds_tiles(program, target, tiles, dealt=rows_dealt)
         self.context = Context(
             program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]
         )
         self.context.may_miss = placing.ragged
+        self.context.in_vectors = frozenset(tiles) - {*summed, *movable}
         self.context.conditions = only_conditions(program, ops)
         self.unfinished = unfinished_sums(program)
         self.writes: dict[tuple[int, int, int], Write] = {}

@@ -105,6 +105,11 @@ class Frame:
         self._spare.setdefault(name, (count, align))
         return name
 
+    @property
+    def spared(self) -> Collection[str]:
+        """What was asked for if there are enough."""
+        return self._spare.keys()
+
     def constant(self, bits: int, name: str = "") -> str:
         """A scalar register that holds a number."""
         name = name or f"constant {bits:#x}"

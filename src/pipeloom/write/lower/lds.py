@@ -32,6 +32,7 @@ from pipeloom.program.across_rows import (
     goes_across,
     turned_tiles,
 )
+from pipeloom.write.addresses import LDS_WINDOW
 from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (
     IN_ORDER,
@@ -158,9 +159,7 @@ def lds_tiles(
     """
     found: dict[str, LdsTile] = {}
     base, known = 0, turned_tiles(program)
-    for resource in program.resources:
-        if resource.space is not Space.LDS:
-            continue
+    for resource in _in_windows([r for r in program.resources if r.space is Space.LDS]):
         if resource.type.dtype.covers > 1 and not resource.type.single:
             raise EmitError(
                 f"{resource.name} holds {resource.type.dtype} in LDS, several codes of a row",
@@ -196,6 +195,15 @@ def lds_tiles(
             field="resources",
         )
     return found, base
+
+
+def _in_windows(resources: Sequence[Resource]) -> list[Resource]:
+    """The large ones first, where all of them take more than the offset of an instruction reaches:
+    a tile that lies across takes two registers for each address."""
+    sizes = {r.name: r.copies * r.type.dtype.bytes(r.type.elements) for r in resources}
+    if sum(sizes.values()) <= LDS_WINDOW:
+        return list(resources)
+    return sorted(resources, key=lambda r: -sizes[r.name])
 
 
 def _operand_layout(

@@ -266,7 +266,8 @@ class Memory:
             code("s_add_u32", buffer.part(0), buffer.part(0), low)
             code("s_addc_u32", buffer.part(1), buffer.part(1), high)
             code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
-        if array.over not in array.dims or array.is_output:
+        added = array.node.adds and self.meaning.since is not None
+        if array.over not in array.dims or (array.is_output and not added):
             return
         if self.begins_later:
             start = self.counted(code, frame["slice start"], array.over_stride)

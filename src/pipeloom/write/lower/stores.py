@@ -34,6 +34,8 @@ LEFT = "left of the stored tile"
 """The scalar that says how many elements of an iteration's tile exist along the loop."""
 MOST = 4
 """Elements of a store that converts them."""
+NEAR = 16
+"""Rows of which one has an offset of its own, and the others a scalar more."""
 ATOMIC_ADD = "buffer_atomic_add_f32"
 """Adds a dword of each lane; without a result it is counted as a store is (CDNA3 ISA, 9.1.3)."""
 
@@ -100,22 +102,85 @@ class _Store:
                 context.clock.follow_elements()
                 context.frame.scalar(LEFT)
         self.kinds: dict[tuple[LaneNumber, ...], tuple[_Lanes, list[_Run]]] = {}
+        self._tables: list[tuple[_Run, list[Table]]] = []
+        """Of each run, the lanes' places but for its rows."""
         corner = np.array([p for p, _ in box])
         starts = np.array([[p for p, _ in target] for target in targets])
         corner, starts = corner[None, None], starts[:, None, :]
         for run in runs:
             self._add(run[0], np.asarray(lying.coordinates[run[0]][None] - corner + starts))
         frame = context.frame
+        self._by_row = self._plan_rows() if self._adds_rows else {}
+        self._work = frame.scratch("store work", 2, 2)
+        if not self._by_row:
+            self._plan_scratch()
+
+    def _plan_scratch(self) -> None:
+        """The registers in which addresses and elements are made."""
+        frame = self.context.frame
         rows = max(len({r.row for r in runs_}) for _, runs_ in self.kinds.values())
         self._rows = frame.scratch("store rows", rows)
         self._column = frame.scratch("store column")
         self._offset = frame.scratch("store offset", max(MOST, self.count))
         self._data = frame.scratch("store data", MOST * RINGS, 4)
-        self._work = frame.scratch("store work", 2, 2)
         self._outside = frame.scratch("store outside")
         self._nan = frame.scratch("store nan")
         self._constants = rounding_constants(frame, self.dtype)
         self._span = frame.constant(SPAN_LIMIT) if self.array.is_scattered else ""
+
+    @property
+    def _adds_rows(self) -> bool:
+        """Whether it adds rows of an iteration: what is past their end is behind the descriptor, so
+        that where a lane's element lies in a row is the same in all of them."""
+        array = self.array
+        plain = self.count == 1 and not array.is_scattered and array.element == WORD
+        plain = plain and isinstance(array.stride(0), str | int)
+        return array.node.adds and plain and self.iterates and array.dims[0] == array.over
+
+    def _plan_rows(self) -> dict[_Run, str]:
+        """The register with the lanes' offsets of each run, but for its rows; those in scalars, if
+        there are enough."""
+        memory, members = self.context.memory, self.context.group.waves
+        stride = self.array.stride(0)
+        found = {}
+        for run, (rows, *columns) in self._tables:
+            near = run.row[0] % NEAR
+            found[run] = memory.offset(self.array, [rows + run.row[0] - near, *columns], members)
+            if near and isinstance(stride, str):
+                self._rows_apart(near, stride)
+        return found
+
+    def _rows_apart(self, rows: int, stride: str) -> str:
+        """A scalar with the bytes of so many rows."""
+        frame, name = self.context.frame, f"{rows} x {stride}"
+        if name not in frame.spared:
+            frame.spare(name)
+
+            def make(code: Code) -> None:
+                if name in frame:
+                    code("s_mul_i32", frame[name], frame[stride], rows)
+
+            frame.common.append(make)
+        return name
+
+    def _add_rows(self, code: Code, soffset: Register | int) -> None:
+        """Every run by its own instruction, row by row."""
+        frame, stride = self.context.frame, self.array.stride(0)
+        buffer, number = frame[f"buffer {self.array.name}"], 0
+        for run, base in self._by_row.items():
+            lanes, rows = frame[base], run.row[0] % NEAR
+            if rows:
+                apart: Register | int = rows * stride if isinstance(stride, int) else 0
+                if isinstance(stride, str):
+                    name = self._rows_apart(rows, stride)
+                    apart = frame[name] if name in frame else frame["scratch"]
+                    if name not in frame:
+                        code("s_mul_i32", apart, frame[stride], rows)
+                lanes = frame[self._work].part(number % 2)
+                code("v_add_u32", lanes, apart, frame[base])
+                number += 1
+            words = self._words(code, run, 0)
+            code(ATOMIC_ADD, words, lanes, buffer, soffset, modifiers=["offen"])
 
     @property
     def packed(self) -> bool:
@@ -152,15 +217,18 @@ class _Store:
             members = self.context.group.waves
             lanes = tuple(PlannedNumber.of(self.context.frame, members, n) for n in numbers)
             self.kinds[numbers] = (lanes, [])
-        self.kinds[numbers][1].append(_Run(slot, least[-1], tuple(least[:-1])))
+        run = _Run(slot, least[-1], tuple(least[:-1]))
+        self.kinds[numbers][1].append(run)
+        self._tables.append((run, [axes[0] - least[0], *axes[1:]]))
 
     # --- writing ----------------------------------------------------------------------------------
 
     def emit(self, code: Code) -> None:
         """All stores, wide and narrow, with the branch between them."""
         frame = self.context.frame
-        code("v_mov_b32", frame[self._outside], OUT_OF_RANGE)
-        if not (self.packed or self.single):
+        if not self._by_row:
+            code("v_mov_b32", frame[self._outside], OUT_OF_RANGE)
+        if not (self.packed or self.single or self._by_row):
             prepare(code, self.context.target, self.dtype, self._conversion)
         offset: Register | int = 0
         if self.iterates and self.work.iteration is not None:
@@ -169,6 +237,9 @@ class _Store:
                 left = clock.elements_left(code, self.work.iteration)
                 code("s_max_i32", frame[LEFT], left, 0)
             offset = clock.offset(code, self.array, self.work.iteration)
+        if self._by_row:
+            self._add_rows(code, offset)
+            return
         for lanes, runs in self.kinds.values():
             rows = self._row_offsets(code, lanes, runs)
             lanes[-1].write(code, frame[self._column], frame[self._work].part(0))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeloom.checks import check_known
-from pipeloom.machine.dtypes import E8M0, I32
+from pipeloom.machine.dtypes import BF16, E8M0, I32
 from pipeloom.program import Access, Node, NodeKind, Reduce, Space, Work
 from pipeloom.program.nan_payloads import short_nans
 from pipeloom.program.tiles import Box
@@ -23,6 +23,7 @@ from pipeloom.write.convert import (
     STORED_BITS,
     ConvertScratch,
     is_encoded,
+    needs_constants,
     pack,
     prepare,
     unpack,
@@ -45,6 +46,8 @@ COMBINE = {
 }
 PAIRS = 2
 """Of terms that are summed side by side."""
+NOWHERE = Register(Bank.VECTOR, 0, 1 << 10)
+"""Stands for registers that nothing takes."""
 BESIDE = 8
 """Elements in registers of their own while they are unpacked, computed and packed: their
 instructions need not wait for each other."""
@@ -134,6 +137,8 @@ class Operands:
     """The vector registers of one step: unpacked operands, results to pack, the template's own.
 
     ``raw``: an op of one's own computes on integers as they are; others take and give f32.
+    ``beside``: results of several registers may be made side by side. ``direct``: every operand is
+    used where it lies, and every result made where it stays.
     """
 
     def __init__(
@@ -145,15 +150,19 @@ class Operands:
         pairs: bool = False,
         raw: bool = False,
         node: str | None = None,
+        beside: bool = True,
+        direct: bool = False,
     ) -> None:
         self._raw = raw
         self._context, self._tile = context, tile
         frame = self._frame = context.frame
-        self._beside = BESIDE if tile.pack > 1 else 1
+        self._beside = BESIDE if tile.pack > 1 and beside else 1
         self._sources = max(sources, 1)
-        self._operands = frame.scratch("operands", self._sources * min(self._beside, PAIRS))
-        self._results = frame.scratch("results", max(tile.pack, self._beside, 2))
-        self._temporary = frame.scratch("temporary")
+        self._operands = self._results = self._temporary = ""
+        if not direct:
+            self._operands = frame.scratch("operands", self._sources * min(self._beside, PAIRS))
+            self._results = frame.scratch("results", max(tile.pack, self._beside, 2))
+            self._temporary = frame.scratch("temporary")
         self._pairs = frame.scratch("pairs", PAIRS) if pairs else ""
         self._dtype = tile.resource.type.dtype.code
         self._convert: tuple[str, str | None] | None = None
@@ -161,8 +170,11 @@ class Operands:
             is_encoded(tile.resource.type.dtype) and self._dtype != E8M0.code
         ):  # which an op of its own makes
             short = node is not None and short_nans(context.program.meaning, node)
-            nan = None if short else frame.scratch("nan")
-            self._convert = (frame.scratch("conversion", 2, 2), nan)
+            spelt = needs_constants(frame.target, self._dtype)
+            nan = None if short or not spelt else frame.scratch("nan")
+            alone = self._dtype == BF16.name and not spelt  # a single instruction
+            work = self._results if alone else frame.scratch("conversion", 2, 2)
+            self._convert = (work, nan)
             self._constants = rounding_constants(frame, self._dtype)
             said = f"no conversion from f32 to {self._dtype} in registers is known"
             check_known(self._dtype, STORED_BITS, said, tile.resource.name, EmitError)
@@ -174,7 +186,8 @@ class Operands:
 
     def result(self, number: int) -> Register:
         """Where the ``number``-th result is made, if it goes elsewhere."""
-        return self._frame[self._results].part(number % max(self._beside, self._tile.pack, 2))
+        results = self._frame[self._results] if self._results else NOWHERE
+        return results.part(number % max(self._beside, self._tile.pack, 2))
 
     def pair(self, number: int) -> Register:
         """Where two terms are combined."""
@@ -204,7 +217,9 @@ class Operands:
         work, nan = self._convert
         frame = self._frame
         kept = None if nan is None else frame[nan]
-        return ConvertScratch(frame[work], kept, *(frame[name] for name in self._constants))
+        return ConvertScratch(
+            frame[work] if work else NOWHERE, kept, *(frame[name] for name in self._constants)
+        )
 
     def prepare(self, code: Code) -> None:
         """Constants of the conversion."""
@@ -271,9 +286,11 @@ class Operands:
     ) -> None:
         """An op's instructions, on these slots of its operands; of results that are made side by
         side, the ``turn``-th. What is unpacked first, is where the result will be."""
-        scratch = self._frame[self._operands].part(
-            turn % min(self._beside, PAIRS) * self._sources, self._sources
-        )
+        scratch = NOWHERE
+        if self._operands:
+            scratch = self._frame[self._operands].part(
+                turn % min(self._beside, PAIRS) * self._sources, self._sources
+            )
         first = next((n for n, source in enumerate(sources) if self._unpacks(source)), None)
         if into.bank is not Bank.VECTOR or len(lines) > 1 or self._holds(into, sources, slots):
             first = None
@@ -290,7 +307,9 @@ class Operands:
         # A line may write the result before another reads an operand that lies in that register.
         early = any(line.operands[0] == "d" for line in lines[:-1])
         final = self.result(turn + 1) if early and into in values else into
-        places: dict[str, Operand] = {"d": final, "t": self._frame[self._temporary]}
+        places: dict[str, Operand] = {"d": final}
+        if self._temporary:
+            places["t"] = self._frame[self._temporary]
         places |= {str(number): value for number, value in enumerate(values)}
         for line in lines:
             code(line.opcode, *line.filled(places), modifiers=line.modifiers)
