@@ -213,9 +213,8 @@ def _dead(steps: list[Static], unmasked: list[bool], trace: WaveTrace) -> frozen
             if time in loads:
                 dead.add(time)
             continue
-        if step.clean:
-            every = step.whole or unmasked[time]
-            live &= ~(step.writes if every else step.writes & SCALARS)
+        every = step.whole or unmasked[time]
+        live &= ~(step.overwrites if every else step.overwrites & SCALARS)
         live |= step.reads | EXEC_BITS
     return frozenset(dead)
 
@@ -260,9 +259,9 @@ class Taint:
         saves = step.saves if self.masked else 0
         if hit:
             self.held = self.held & ~step.saves | step.writes & ~step.saves | saves
-        elif step.clean:
+        else:
             every = step.whole or (self._lanes[time] == ALL_LANES and not self.masked)
-            self.held &= ~(step.writes if every else step.writes & SCALARS)
+            self.held &= ~(step.overwrites if every else step.overwrites & SCALARS)
             self.held |= saves
 
     def _all_on(self, time: int, step: Static) -> bool:

@@ -14,7 +14,6 @@ EXEC_BITS = register_bits(EXEC, 2)
 SCALARS = register_bits(0, VGPR)
 SCRATCH = 1 << (AGPR + 256)
 """Scratch memory, as one register more."""
-_DST_SELECT = 8
 _WIDTHS = {2: ("x2", "b64", "f64", "u64", "i64"), 3: ("x3", "b96"), 4: ("x4", "b128")}
 """Registers of data, by how names end; one otherwise."""
 _TWO_SOURCES = ("ds_write2", "ds_wrxchg2", "ds_cmpst", "ds_mskor", "ds_wrap")
@@ -31,8 +30,8 @@ class Static:
     """Does something that its registers do not show: memory, a branch, EXEC."""
     whole: bool
     """Ignores EXEC."""
-    clean: bool
-    """Overwrites all of its result in the active lanes."""
+    overwrites: int
+    """Registers of which it leaves nothing in the active lanes."""
     branch: bool
     scalar: bool
     """Asks for EXEC only where it names it."""
@@ -72,13 +71,12 @@ def path_statics(trace: WaveTrace, program: Sequence[Static]) -> list[Static]:
 
 def _static(step: MicroOp) -> Static:
     one = step.instruction
-    name, fields = one.name, one.fields
-    partial = one.keeps_part or bool(fields.get("opsel", 0) & _DST_SELECT)
-    reads, writes = step.reads, step.writes
+    name = one.name
+    reads, writes, overwrites = step.reads, step.writes, step.writes & ~step.keeps
     indexed = step.touched & ~(reads | writes)
     if indexed:
         # Which registers it means is a value of M0: any of them.
-        reads, writes, partial = reads | indexed, writes | indexed, True
+        reads, writes, overwrites = reads | indexed, writes | indexed, 0
     scratch = one.encoding == "SCRATCH"
     local, place, stored = _memory(step)
     return Static(
@@ -91,7 +89,7 @@ def _static(step: MicroOp) -> Static:
         or bool(writes & EXEC_BITS)
         or name.startswith(("s_setreg", "s_set_gpr")),
         step.whole_wave,
-        not partial and not scratch,
+        overwrites,
         name.startswith(("s_cbranch", "s_setpc", "s_swappc", "s_setvskip")),
         one.encoding.startswith("SOP"),
         writes & ~EXEC_BITS & ~(1 << SCC) if name.endswith("_saveexec_b64") else 0,

@@ -71,7 +71,7 @@ def build(instruction: Decoded) -> MicroOp | None:
         def set_mode(wave: Wave) -> None:
             wave.s[M0] = wave.s[M0] & ~0xF000 | bits
 
-        return MicroOp(instruction, set_mode, m0, m0)
+        return MicroOp(instruction, set_mode, m0, m0, keeps=m0)
     if name not in (_ON, _IDX):
         return None
     read, reads = scalar_source(instruction.fields["ssrc0"], 1, instruction)
@@ -82,7 +82,7 @@ def build(instruction: Decoded) -> MicroOp | None:
         wave.s[M0] = wave.s[M0] & kept | read(wave) & 0xFF | mode
 
     # What M0 held is kept in bits that indexing does not look at: no use of a value.
-    return MicroOp(instruction, set_index, reads | (m0 if name == _IDX else 0), m0)
+    return MicroOp(instruction, set_index, reads | (m0 if name == _IDX else 0), m0, keeps=m0)
 
 
 def indexed(instruction: Decoded, make: Callable[[Decoded], MicroOp]) -> MicroOp:
@@ -110,6 +110,7 @@ def indexed(instruction: Decoded, make: Callable[[Decoded], MicroOp]) -> MicroOp
         plain.writes,
         screen,
         plain.whole_wave,
+        keeps=plain.keeps,
         moved=moved,
     )
     step.touched |= register_bits(VGPR, VECTOR_REGISTERS)

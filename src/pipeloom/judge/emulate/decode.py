@@ -26,9 +26,6 @@ _LLVM_NAMES = {"v_accvgpr_read": "v_accvgpr_read_b32", "v_accvgpr_write": "v_acc
 _ALIGNED_FIELDS = {"sbase": 1, "srsrc": 2}
 """SGPR fields that are stored shifted right by this much."""
 
-_KEEPS = ("d16", "writelane", "mixlo", "mixhi", "_hi_", "movrel", "swap", "cvt_sr")
-"""In names of instructions that may leave part of their result as it was."""
-
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -45,11 +42,6 @@ class Decoded:
     def literal(self) -> int | None:
         """The 32-bit literal that follows the instruction, if any."""
         return self.fields.get("literal")
-
-    @property
-    def keeps_part(self) -> bool:
-        """Whether it may leave part of its result as it was."""
-        return self.variant.startswith(("DPP", "SDWA")) or any(p in self.name for p in _KEEPS)
 
     @property
     def target(self) -> int | None:

@@ -192,7 +192,12 @@ def _reading(
         )
 
     return MicroOp(
-        instruction, run, 1 << (VGPR + address_row), written, screen_load(WaitQueue.LGKM)
+        instruction,
+        run,
+        1 << (VGPR + address_row),
+        written,
+        screen_load(WaitQueue.LGKM),
+        keeps=0 if overwrites else written,
     )
 
 

@@ -69,6 +69,8 @@ class DppSelection:
         self.exists: Flags = table != _NOWHERE
         self.allowed = allowed
         self.zero_missing = zero_missing
+        self.leaves_lanes = not allowed.all() or not (zero_missing or self.exists.all())
+        """Whether some are not written although all lanes are on."""
 
     def valid(self, wave: Wave) -> Flags:
         """Lanes whose source lane exists and is enabled."""

@@ -47,13 +47,13 @@ def _both(low: Array, high: Array) -> Words:
     return np.stack(np.broadcast_arrays(low, high)).view(np.uint32)
 
 
-def _mixed(result: str, *, keeps_half: bool = False, upper_half: bool = False) -> VecOp:
+def _mixed(result: str, *, upper_half: bool = False) -> VecOp:
     """Of three sources, each an f32 or an f16; rounded once."""
 
     def function(a: Array, b: Array, c: Array) -> Array:
         return a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
 
-    return VecOp(result, (MIXED,) * 3, function, keeps_half=keeps_half, upper_half=upper_half)
+    return VecOp(result, (MIXED,) * 3, function, upper_half=upper_half)
 
 
 PACKED_OPS: dict[str, VecOp] = {
@@ -66,7 +66,7 @@ PACKED_OPS: dict[str, VecOp] = {
     "v_pk_maximum3_f16": _extreme3("v_maximum3_f32"),
     "v_pk_mov_b32": VecOp("2u32", (PICKED, PICKED), _both, copies=True),
     "v_mad_mix_f32": _mixed("f32"),
-    "v_mad_mixlo_f16": _mixed("f16", keeps_half=True),
+    "v_mad_mixlo_f16": _mixed("f16"),
     "v_mad_mixhi_f16": _mixed("f16", upper_half=True),
 }
 

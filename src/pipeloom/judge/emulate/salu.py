@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import (
+    ReadOperand,
     ScalarReader,
     ScalarWriter,
     scalar_source,
@@ -130,7 +131,8 @@ def _sop1(instruction: Decoded) -> MicroOp:
     if name.endswith("_saveexec_b64"):
         return _save_exec(instruction)
     if name in ("s_cmov_b32", "s_cmov_b64"):
-        return _conditional_move(instruction, _words(name))
+        source = scalar_source(code, _words(name), instruction)
+        return _conditional_move(instruction, source, _words(name))
     if name.startswith("s_bitset"):
         return _bit_set(instruction, name[8] == "1", _words(name))
     if name in ("s_andn1_wrexec_b64", "s_andn2_wrexec_b64"):
@@ -178,8 +180,8 @@ def _exec_step(instruction: Decoded, new: Callable[[int, int], int], *, saves: b
     return MicroOp(instruction, run, bits | lanes, here | lanes | _SCC_BIT)
 
 
-def _conditional_move(instruction: Decoded, words: int) -> MicroOp:
-    read, bits = scalar_source(instruction.fields["ssrc0"], words, instruction)
+def _conditional_move(instruction: Decoded, source: ReadOperand, words: int = 1) -> MicroOp:
+    read, bits = source
     write, here = _target(instruction, words)
 
     def run(wave: Wave) -> None:
@@ -191,7 +193,7 @@ def _conditional_move(instruction: Decoded, words: int) -> MicroOp:
         if wave.scc:
             screen_copy(wave, MicroOp(instruction, run, bits, step.writes))
 
-    return MicroOp(instruction, run, bits | _SCC_BIT, here, screen)
+    return MicroOp(instruction, run, bits | _SCC_BIT, here, screen, keeps=here)
 
 
 def _bit_set(instruction: Decoded, value: bool, words: int) -> MicroOp:
@@ -252,13 +254,7 @@ def _sopk(instruction: Decoded) -> MicroOp:
         write, _ = _target(instruction)
         return MicroOp(instruction, lambda wave: write(wave, extended), 0, here)
     if name == "s_cmovk_i32":
-        write, _ = _target(instruction)
-
-        def move(wave: Wave) -> None:
-            if wave.scc:
-                write(wave, extended)
-
-        return MicroOp(instruction, move, _SCC_BIT | here, here)
+        return _conditional_move(instruction, ReadOperand(lambda wave: extended, 0))
     if name == "s_getreg_b32" and immediate & 0x3F in _HARDWARE_REGISTERS:
         value = _HARDWARE_REGISTERS[immediate & 0x3F] >> (immediate >> 6 & 31)
         field = value & (1 << (immediate >> 11) + 1) - 1

@@ -18,8 +18,10 @@ Screen = Callable[[Wave, "MicroOp"], None]
 class MicroOp:
     """``run`` executes on a wave; ``screen`` is called before it when a touched register is dirty.
 
-    ``reads`` and ``writes`` are register sets. ``whole_wave`` marks instructions that ignore EXEC
-    (MFMA): they read and write all 64 lanes. ``holds`` marks those whose arithmetic may wait
+    ``reads`` and ``writes`` are register sets. ``keeps`` are those it writes of which something may
+    be left even where every lane is active, as bits or as lanes: no use of a value, but whoever
+    follows values must take it for one. ``whole_wave`` marks instructions that ignore EXEC:
+    they may read and write any of the 64 lanes. ``holds`` marks those whose arithmetic may wait
     (``matrix_batch``). A step may touch no register that ``touched`` does not name; where M0
     decides which of them it does, ``moved`` is the step that a wave is about to execute.
     """
@@ -31,6 +33,7 @@ class MicroOp:
     screen: Screen = screen_reads
     whole_wave: bool = False
     holds: bool = False
+    keeps: int = 0
     moved: Callable[[Wave], MicroOp] | None = None
     touched: int = field(init=False)
     read_list: list[int] = field(init=False)

@@ -48,11 +48,11 @@ class VecOp:
 
     ``copies`` marks plain moves, which carry poison instead of reporting it; ``moves_bits`` marks
     shifts, masks and picks, which carry undefined registers (see ``screening``). ``keeps_half``
-    marks 16-bit results that leave the other half of the register alone, ``upper_half`` those that
-    go to the upper one and do. ``saturated`` is the function of an integer operation with clamp.
-    The function of one that ``takes_mask`` has as its last argument the lanes of VCC, or of the
-    source behind its own; one that ``gives_mask`` returns lanes beside its result, which go to the
-    scalar destination or to VCC.
+    marks 16-bit results that leave the upper half of the register alone, beside those of three
+    sources; ``upper_half`` those that go to it. ``saturated`` is the function of an integer
+    operation with clamp. The function of one that ``takes_mask`` has as its last argument the lanes
+    of VCC, or of the source behind its own; one that ``gives_mask`` returns lanes beside its
+    result, which go to the scalar destination or to VCC.
     """
 
     result: str
@@ -97,10 +97,10 @@ def build_op(instruction: Decoded, op: VecOp) -> MicroOp:
     if op.accumulates:
         codes = (*codes[: len(op.sources) - 1], target)
     sources = vector_sources(instruction, op.sources, codes)
-    write = result_writer(
+    write, keeps = result_writer(
         instruction,
         op.result,
-        keeps=op.keeps_half,
+        keeps=op.keeps_half or (op.result.endswith("16") and len(op.sources) == 3),
         upper=op.upper_half,
         saturates=op.saturated is not None,
     )
@@ -114,16 +114,17 @@ def build_op(instruction: Decoded, op: VecOp) -> MicroOp:
         )
     readers = [source.read for source in sources]
     reads, writes = all_registers(sources), register_bits(target, width)
-    if variant.startswith("SDWA") and fields.get("dst_sel", 6) != 6 and fields["dst_unused"] == 2:
-        # Part of the destination survives, so that its old value is a source.
-        reads |= writes
+    kept = writes if keeps else 0
+    if variant.startswith("SDWA"):
+        # Compilers merge into what is defined: unlike an undefined half, a merge with one is said.
+        reads |= kept
     screen = _screen(instruction, op, codes)
 
     def run(wave: Wave) -> None:
         write(wave, function(*[read(wave) for read in readers]))
 
     if not op.gives_mask:
-        return MicroOp(instruction, run, reads, writes, screen)
+        return MicroOp(instruction, run, reads, writes, screen, keeps=kept)
     if variant not in ("", "LIT"):
         raise unsupported(instruction, variant)
     given = fields.get("sdst", VCC)

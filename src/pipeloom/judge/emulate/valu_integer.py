@@ -235,13 +235,11 @@ INTEGER_OPS: dict[str, VecOp] = {
         "u16",
         ("i32", "i32", "u32"),
         lambda a, b, c: _shift_pack(a, b, c, -128, 127),
-        keeps_half=True,
     ),
     "v_ashr_pk_u8_i32": VecOp(
         "u16",
         ("i32", "i32", "u32"),
         lambda a, b, c: _shift_pack(a, b, c, 0, 255),
-        keeps_half=True,
     ),
     "v_bcnt_u32_b32": VecOp("u32", _U32, _bit_count),
     "v_mbcnt_lo_u32_b32": VecOp("u32", _U32, _count_below(0)),

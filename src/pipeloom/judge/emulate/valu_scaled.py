@@ -81,7 +81,8 @@ def _narrow(instruction: Decoded, target: str, source: str) -> MicroOp:
         kept = wave.v[row] & np.uint32(~(mask << shift) & 0xFFFFFFFF)
         wave.write_vector(row, packed | kept)
 
-    return MicroOp(instruction, run, all_registers(sources), 1 << (VGPR + row))
+    here = 1 << (VGPR + row)
+    return MicroOp(instruction, run, all_registers(sources), here, keeps=here)
 
 
 def _widen(instruction: Decoded, target: str, source: str, pair: bool) -> MicroOp:
@@ -116,7 +117,8 @@ def _widen(instruction: Decoded, target: str, source: str, pair: bool) -> MicroO
 
     registers = 2 if pair and target == "f32" else 1
     writes = register_bits(VGPR + row, registers)
-    return MicroOp(instruction, run, all_registers(sources), writes)
+    keeps = 0 if pair or target == "f32" else writes
+    return MicroOp(instruction, run, all_registers(sources), writes, keeps=keeps)
 
 
 def _half_bits(values: Floats, kind: str) -> Words:

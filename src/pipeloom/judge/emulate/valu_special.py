@@ -16,6 +16,7 @@ from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import scalar_source, scalar_writer, word_source
 from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VCC, VGPR
 from pipeloom.judge.emulate.screening import (
+    active_lanes,
     check_in_flight,
     check_sources,
     screen_copy,
@@ -63,9 +64,9 @@ def _select(instruction: Decoded) -> MicroOp:
     read_mask, mask_registers = scalar_source(mask_code, 2, instruction)
     kind = "f32" if _has_signs(instruction) else "u32"
     first, second = vector_sources(instruction, (kind, kind), codes)
-    write = result_writer(instruction, "u32")
+    write, keeps = result_writer(instruction, "u32")
     target = _target(instruction)
-    keeps = instruction.fields.get("dst_unused", 0) == 2 and instruction.fields["dst_sel"] != 6
+    merges = keeps and instruction.variant.startswith("SDWA")
 
     def run(wave: Wave) -> None:
         chosen = np.where(lanes_of(read_mask(wave)), second.read(wave), first.read(wave))
@@ -85,7 +86,7 @@ def _select(instruction: Decoded) -> MicroOp:
                     cause = wave.poison_cause.get(code, NEVER_WRITTEN)
             elif used:
                 check_sources(wave, step, [r for r in step.read_list if r == code])
-        if keeps:
+        if merges:
             check_sources(wave, step, [target])
         settle_writes(wave, step)
         if carried:
@@ -93,9 +94,9 @@ def _select(instruction: Decoded) -> MicroOp:
 
     masks = {mask_code, mask_code + 1}
     reads = mask_registers | first.registers | second.registers
-    if keeps:
+    if merges:
         reads |= 1 << target
-    return MicroOp(instruction, run, reads, 1 << target, screen)
+    return MicroOp(instruction, run, reads, 1 << target, screen, keeps=keeps << target)
 
 
 def _has_signs(instruction: Decoded) -> bool:
@@ -113,17 +114,23 @@ def _first_active(wave: Wave) -> int:
 
 
 def _read_first_lane(instruction: Decoded) -> MicroOp:
-    return _lane_to_scalar(instruction, source_codes(instruction)[0], _first_active, 0)
+    return _lane_to_scalar(instruction, source_codes(instruction)[0], _first_active)
 
 
 def _read_lane(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
     lane = scalar_source(codes[1], 1, instruction)
-    return _lane_to_scalar(instruction, codes[0], lambda wave: lane.read(wave) & 63, lane.registers)
+    chosen = lane.then(lambda number: number & 63)
+    return _lane_to_scalar(instruction, codes[0], *chosen, any_lane=True)
 
 
 def _lane_to_scalar(
-    instruction: Decoded, source: int, lane_of: Callable[[Wave], int], extra: int
+    instruction: Decoded,
+    source: int,
+    lane_of: Callable[[Wave], int],
+    extra: int = 0,
+    *,
+    any_lane: bool = False,
 ) -> MicroOp:
     target = instruction.fields["vdst"]
     write = scalar_writer(target, 1, instruction)
@@ -147,7 +154,8 @@ def _lane_to_scalar(
         if poisoned:
             wave.set_poison(target, 1, cause)
 
-    return MicroOp(instruction, run, 1 << source | extra, 1 << target, screen)
+    reads = 1 << source | extra
+    return MicroOp(instruction, run, reads, 1 << target, screen, whole_wave=any_lane)
 
 
 def _write_lane(instruction: Decoded) -> MicroOp:
@@ -169,7 +177,9 @@ def _write_lane(instruction: Decoded) -> MicroOp:
         if poisoned:
             wave.add_poison(target, mask)
 
-    return MicroOp(instruction, run, of_value | of_lane, 1 << target, screen)
+    here = 1 << target
+    reads = of_value | of_lane
+    return MicroOp(instruction, run, reads, here, screen, whole_wave=True, keeps=here)
 
 
 def _swap(instruction: Decoded) -> MicroOp:
@@ -201,7 +211,7 @@ def _half_swap(instruction: Decoded, width: int) -> MicroOp:
             lanes_b & odd_mask | (lanes_a & odd_mask) >> width,
         )
 
-    return _exchange_step(instruction, run, a, b, move)
+    return replace(_exchange_step(instruction, run, a, b, move), whole_wave=True)
 
 
 def _exchange_step(
@@ -215,7 +225,7 @@ def _exchange_step(
 
     def screen(wave: Wave, step: MicroOp) -> None:
         for register in (first, second):
-            check_in_flight(wave, step, register, wave.exec_mask)
+            check_in_flight(wave, step, register, active_lanes(wave, step, register))
         old = wave.poison.get(first, 0), wave.poison.get(second, 0)
         causes = wave.poison_cause.get(first, ""), wave.poison_cause.get(second, "")
         new = move(*old)

@@ -6,13 +6,16 @@ as two rows of an array: halves of a register, or registers of a pair, as op_sel
 and op_sel_hi for the second. ``picked`` is the f32 of a pair that op_sel picks, ``mixed`` an f32
 or, where op_sel_hi says so, the f16 that op_sel picks.
 
-A 16-bit result clears the other half of its register, as on gfx9, unless op_sel or SDWA says
-otherwise.
+A 16-bit result of one or two sources clears the other half of its register, one of three keeps it,
+unless op_sel or SDWA says otherwise: so gfx9 according to LLVM (GCNSubtarget::
+zeroesHigh16BitsOfDest, "mostly derived from experimentation", and its test preserve-hi16.ll). The
+CDNA3 ISA agrees but for v_mac_f16, v_madak_f16 and v_madmk_f16, which clear it there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +35,15 @@ from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.wave import Wave
 
 Reader = Callable[[Wave], Array]
-Writer = Callable[[Wave, Array], None]
 Shape = Callable[[Array], Array]
+
+
+class Writer(NamedTuple):
+    """What writes a result, and whether it leaves part of the old one where all lanes are on."""
+
+    write: Callable[[Wave, Array], None]
+    keeps: bool = False
+
 
 DTYPES: dict[str, type[np.generic]] = {
     "u32": np.uint32,
@@ -234,7 +244,7 @@ def result_writer(
 ) -> Writer:
     """A writer of a result into the destination, active lanes only.
 
-    A 16-bit one may keep the other half of the register, or go to the upper half. Of an integer
+    A 16-bit one may keep the upper half of the register, or go to it. Of an integer
     that does not saturate by itself, clamp is refused.
     """
     fields = instruction.fields
@@ -244,7 +254,7 @@ def result_writer(
         raise unsupported(instruction, "clamp on an integer result")
     shape = _output_modifier(clamp, scale) if "f" in kind and (clamp or scale) else _as_it_is
     if instruction.variant == "DPP16":
-        return _dpp_writer(instruction, row, kind, shape)
+        return _dpp_writer(instruction, row, kind, shape, keeps)
     if instruction.variant.startswith("SDWA") and words_of(kind) == 1:
         return _sdwa_writer(instruction, row, kind, shape)
     if words_of(kind) == 2:
@@ -258,7 +268,7 @@ def result_writer(
             wave.write_vector(row, low)
             wave.write_vector(row + 1, high)
 
-        return write_two
+        return Writer(write_two)
     if kind.startswith(PACKED):
 
         def write_halves(wave: Wave, value: Array) -> None:
@@ -266,7 +276,7 @@ def result_writer(
             low, high = halves.astype(np.uint32)
             wave.write_vector(row, low | high << 16)
 
-        return write_halves
+        return Writer(write_halves)
     if kind.endswith("16"):
         upper = upper or bool(fields.get("opsel", 0) >> 3 & 1)
 
@@ -278,11 +288,11 @@ def result_writer(
                 bits = bits | wave.v[row] & 0xFFFF0000
             wave.write_vector(row, bits)
 
-        return write_half
+        return Writer(write_half, upper or keeps)
     if kind == "u32":
-        return lambda wave, value: wave.write_vector(row, value)
-    return lambda wave, value: wave.write_vector(
-        row, np.asarray(shape(value), dtype).view(np.uint32)
+        return Writer(lambda wave, value: wave.write_vector(row, value))
+    return Writer(
+        lambda wave, value: wave.write_vector(row, np.asarray(shape(value), dtype).view(np.uint32))
     )
 
 
@@ -315,22 +325,24 @@ def _as_word(value: Array, kind: str) -> Words:
     return typed.view(np.uint32)
 
 
-def _dpp_writer(instruction: Decoded, row: int, kind: str, shape: Shape) -> Writer:
+def _dpp_writer(instruction: Decoded, row: int, kind: str, shape: Shape, keeps: bool) -> Writer:
     selection = dpp_selection(instruction)
     if words_of(kind) == 2:
         raise unsupported(instruction, "64-bit DPP")
 
     def write(wave: Wave, value: Array) -> None:
         word = _as_word(shape(value), kind)
+        if keeps:
+            word = word | wave.v[row] & 0xFFFF0000
         np.copyto(wave.v[row], word, where=selection.written(wave))
 
-    return write
+    return Writer(write, keeps or selection.leaves_lanes)
 
 
 def _sdwa_writer(instruction: Decoded, row: int, kind: str, shape: Shape) -> Writer:
     select, unused = instruction.fields["dst_sel"], instruction.fields["dst_unused"]
     if select == 6:
-        return lambda wave, value: wave.write_vector(row, _as_word(shape(value), kind))
+        return Writer(lambda wave, value: wave.write_vector(row, _as_word(shape(value), kind)))
     shift, bits = (8 * select, 8) if select < 4 else (16 * (select - 4), 16)
     mask = ((1 << bits) - 1) << shift
 
@@ -342,4 +354,4 @@ def _sdwa_writer(instruction: Decoded, row: int, kind: str, shape: Shape) -> Wri
             word = sign_extended(word, shift + bits)
         wave.write_vector(row, word)
 
-    return write
+    return Writer(write, unused == 2)

@@ -205,7 +205,8 @@ def _load(
             Pending(instruction, WaitQueue.VM, land, written, wave.exec_mask, touches=touches),
         )
 
-    return MicroOp(instruction, run, reads, written, screen_load(WaitQueue.VM))
+    kept = written if half else 0
+    return MicroOp(instruction, run, reads, written, screen_load(WaitQueue.VM), keeps=kept)
 
 
 def _store(

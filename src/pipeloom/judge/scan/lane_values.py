@@ -42,8 +42,6 @@ Environment: TypeAlias = "dict[int, Number]"
 
 
 EXEC_PAIR = (EXEC, EXEC + 1)
-_ADDS = ("fmac", "dot2c")
-"""In names of instructions that add to what was there before."""
 _VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3SD", "VOP3P", "VOPC")
 
 
@@ -100,7 +98,7 @@ class LaneValues:
                 found: MicroOp | None = build_step(one, self._arch, {})
             except EmulateError:
                 found = None
-            if found is not None and found.whole_wave:
+            if found is not None and one.name.startswith(("v_mfma", "v_smfmac")):
                 found = None
             self._steps[one.pc] = found
         return self._steps[one.pc]
@@ -123,11 +121,9 @@ class LaneValues:
         step = self.step(one)
         if step is None:
             return 0
-        found = step.reads
+        found = step.reads | step.keeps
         if one.encoding in _VECTOR:
             found |= 1 << EXEC | 1 << EXEC + 1
-        if one.keeps_part or any(part in one.name for part in _ADDS):
-            found |= step.writes
         return found
 
     def execute(self, one: Decoded, known: Environment) -> None:

@@ -70,9 +70,9 @@ def test_each_wave_has_its_own_time_of_a_barrier(added: bool) -> None:
 
 def _static(**changed: Any) -> Static:
     plain = {
-        "reads": 0, "writes": 0, "touched": 0, "lasting": False, "whole": False, "clean": True,
+        "reads": 0, "writes": 0, "touched": 0, "lasting": False, "whole": False,
         "branch": False, "scalar": False, "saves": 0, "joins": False, "local": 0, "place": 0,
-        "stored": 0,
+        "stored": 0, "overwrites": changed.get("writes", 0),
     }  # fmt: skip
     return Static(**{**plain, **changed})
 
@@ -104,7 +104,7 @@ def test_what_is_written_is_meant_as_its_operands_are() -> None:
     assert _taint(step, V2) == 0, "overwritten"
     assert _taint(step, V2, lanes=1) == V2, "other lanes keep it"
     assert _taint(_static(reads=V1, writes=V2, whole=True), V2, lanes=1) == 0
-    assert _taint(_static(reads=V1, writes=V2, clean=False), V2) == V2
+    assert _taint(_static(reads=V1, writes=V2, overwrites=0), V2) == V2
     assert _taint(step, EXEC_BITS) == EXEC_BITS | V2, "other lanes might be active"
     assert _taint(_static(reads=0, writes=S4, scalar=True), EXEC_BITS) == EXEC_BITS
     assert _taint(_static(writes=0, reads=V1), V1) == V1
@@ -207,12 +207,17 @@ def test_an_instruction_by_index_may_mean_any_register() -> None:
     def step(reads: int, writes: int, touched: int) -> Any:
         one = SimpleNamespace(name="v_mov_b32", fields={}, variant="VOP1", encoding="VOP1")
         return SimpleNamespace(
-            instruction=one, reads=reads, writes=writes, touched=touched, whole_wave=False
+            instruction=one,
+            reads=reads,
+            writes=writes,
+            touched=touched,
+            whole_wave=False,
+            keeps=0,
         )
 
     plain, indexed = statics([step(V1, V2, V1 | V2), step(V1, V2, V1 | V2 | S4)])
-    assert (plain.reads, plain.writes, plain.clean) == (V1, V2, True)
-    assert (indexed.reads, indexed.writes, indexed.clean) == (V1 | S4, V2 | S4, False)
+    assert (plain.reads, plain.writes, plain.overwrites) == (V1, V2, V2)
+    assert (indexed.reads, indexed.writes, indexed.overwrites) == (V1 | S4, V2 | S4, 0)
     assert indexed.touched == V1 | V2 | S4
     assert register_bits(EXEC, 2) == EXEC_BITS
 

@@ -52,8 +52,8 @@ def program(*rows: tuple[str, str] | tuple[str, str, int]) -> tuple[Any, ...]:
 
 def static(**changed: Any) -> Static:
     numbers = dict.fromkeys(
-        ("reads", "writes", "touched", "saves", "local", "place", "stored"), 0
-    ) | dict.fromkeys(("lasting", "whole", "clean", "branch", "scalar", "joins"), False)
+        ("reads", "writes", "touched", "overwrites", "saves", "local", "place", "stored"), 0
+    ) | dict.fromkeys(("lasting", "whole", "branch", "scalar", "joins"), False)
     return Static(**(numbers | changed))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipeloom.drive.checking import check
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus, CheckVerdict
-from tests.unit.judge.check.test_check_loops import COUNTING, judge
+from tests.unit.judge.check.test_check_loops import COUNTING, LOOP, judge
 
 
 def run(
@@ -139,3 +139,31 @@ def test_what_comes_behind_the_loop_and_knows_how_often_it_ran(
     )
     (loop,) = judge(bench, 6, "s_barrier", text).loops
     assert what in loop.reason
+
+
+EXCHANGE = LOOP.replace("v_add_u32 v5, v4, v5", "{part}\n  v_add_u32 v5, v4, v5")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "v_cvt_pk_fp8_f32 v4, v1, v1",
+        "v_cvt_scalef32_pk_fp8_f32 v4, v1, v1, v1",
+        "v_ashr_pk_i8_i32 v4, v1, v1, v1",
+        "v_mad_u16 v4, v1, v1, v1",
+    ],
+)
+def test_a_race_of_which_half_a_register_is_overwritten(bench: Any, part: str) -> None:
+    """The other half of what it read comes into the sum."""
+    assert judge(bench, 5, "", EXCHANGE.replace("{part}", part)).status is not CheckStatus.PROVED
+    whole = EXCHANGE.replace("{part}", "v_mov_b32 v4, v1")
+    assert judge(bench, 5, "", whole).status is CheckStatus.PROVED
+
+
+@pytest.mark.parametrize("move", ["s_cmov_b32 s11, s7", "s_cmovk_i32 s11, 0x7", "s_nop 0"])
+def test_a_number_of_the_trip_behind_a_move_that_is_not_made(bench: Any, move: str) -> None:
+    """The barrier is left out in one trip of many."""
+    skip = "s_cmp_eq_u32 s11, 100\n  s_cbranch_scc1 .Lskip\n  s_barrier\n.Lskip:"
+    more = f"s_mov_b32 s11, s8\n  s_cmp_lg_u32 s6, s6\n  {move}\n  {skip}"
+    (loop,) = judge(bench, 6, more).loops
+    assert "a branch in it" in loop.reason

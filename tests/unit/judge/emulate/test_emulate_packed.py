@@ -70,13 +70,34 @@ INTEGER: list[tuple[str, Callable[[int, int, int], int]]] = [
 def test_packed_integers_match_plain_python(bench: Any) -> None:
     body, outputs = [], []
     for i, (text, _) in enumerate(INTEGER):
-        body += [text, f"v_mov_b32 v{100 + i}, v20"]
+        body += ["v_mov_b32 v20, 0", text, f"v_mov_b32 v{100 + i}, v20"]
         outputs.append(f"v{100 + i}")
     rows = bench.run("\n".join(body), [A, B, C], outputs)
     for row, (text, oracle) in zip(rows, INTEGER, strict=True):
         lanes = zip(A.tolist(), B.tolist(), C.tolist(), strict=True)
         wanted = [oracle(*lane) & 0xFFFFFFFF for lane in lanes]
         np.testing.assert_array_equal(row, np.array(wanted, np.uint32), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        # LLVM's GCNSubtarget::zeroesHigh16BitsOfDest and its test preserve-hi16.ll, of gfx9.
+        ("v_add_f16 v20, v9, v10", False),
+        ("v_lshlrev_b16 v20, v9, v10", False),
+        ("v_cvt_f16_f32 v20, v9", False),
+        ("v_fma_f16 v20, v9, v10, v9", True),
+        ("v_div_fixup_f16 v20, v9, v10, v9", True),
+        ("v_mad_u16 v20, v9, v10, v9", True),
+        ("v_mac_f16 v20, v9, v10", True),
+        ("v_mac_f16_dpp v20, v9, v10 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf", True),
+        ("v_madak_f16 v20, v9, v10, 0x3c00", True),
+        ("v_madmk_f16 v20, v9, 0x3c00, v10", True),
+    ],
+)
+def test_some_half_results_keep_the_upper_half(text: str, kept: bool, bench: Any) -> None:
+    (row,) = bench.run(f"v_mov_b32 v20, v8\n  {text}", [A, B, C], ["v20"])
+    np.testing.assert_array_equal(row >> 16, A >> 16 if kept else 0)
 
 
 @pytest.mark.parametrize(("kind", "table", "bits"), [
