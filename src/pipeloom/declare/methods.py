@@ -28,10 +28,11 @@ def found(value: Tensor, name: str) -> Callable[..., Any]:
         value: The value.
         name: What it is called.
     """
-    function = _METHODS.get(name) or numpy_names.element_wise(name)
     known = value._loop.ops
+    function = _METHODS.get(name) or numpy_names.ELEMENTS.get(name)
     if function is None and name in known and known[name].reduce is None:
         function = name
+    function = function or numpy_names.FUNCTIONS.get(name)
     if function is None:
         raise UnknownMemberError(
             f"a value of a loop has no {name}", hint=numpy_names.instead(name), field=name
@@ -90,10 +91,6 @@ def softmax(x: Tensor, *dims: Any, **options: Any) -> Tensor:
     return e / e.sum(*dims, **options)
 
 
-def _clamped(x: Tensor, *ends: Any, **options: Any) -> Tensor:
-    return numpy_names.clipped(x._loop, (x, *ends), options)
-
-
 _METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "float": lambda x: x.to(F32),
@@ -109,28 +106,23 @@ _METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "sub": lambda x, other: x - other,
         "mul": lambda x, other: x * other,
         "div": lambda x, other: x / other,
-        **{name: lambda x, other: x @ other for name in ("mm", "bmm", "dot")},
+        **{name: lambda x, other: x @ other for name in ("mm", "bmm")},
         "relu": lambda x: x._loop.apply("max", x, 0.0),
         "sigmoid": composed.sigmoid,
         "erf": composed.erf,
-        "clamp": _clamped,
-        "clip": _clamped,
+        "clamp": numpy_names.clipped,
         "clamp_min": lambda x, low: x._loop.apply("max", x, low),
         "clamp_max": lambda x, high: x._loop.apply("min", x, high),
         "masked_fill": lambda x, mask, value: x._loop.apply("select", mask, value, x),
         "where": lambda x, condition, other: x._loop.apply("select", condition, x, other),
-        "amax": lambda x, *d, **o: x.max(*d, **o),
-        "amin": lambda x, *d, **o: x.min(*d, **o),
-        "norm": composed.norm,
         "logsumexp": composed.log_sum_exp,
         "softmax": softmax,
         "log_softmax": lambda x, *d, **o: x - composed.log_sum_exp(x, *d, **o),
         "t": lambda x: x.T,
         "permute": lambda x, *dims: x.transpose(*dims),
-        "swapaxes": numpy_names.swapped_axes,
         "contiguous": lambda x: x,
         "copy": lambda x: x,
         "clone": lambda x: x,
     }
 )
-"""PyTorch's and NumPy's methods that are no functions of NumPy."""
+"""Methods that are no functions of NumPy."""

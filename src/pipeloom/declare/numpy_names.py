@@ -29,32 +29,22 @@ def ufunc(
     """What NumPy calls for an element-wise function."""
     if method == "reduce" and name in _REDUCED:
         first = () if given[1:] or "axis" in options else (0,)
-        return cast("Tensor", _REDUCED[name](*given, *first, **options))
-    op, made = _UFUNCS.get(name), _COMPOSED.get(name)
-    if (op is None and made is None) or method != "__call__" or options:
+        return cast("Tensor", getattr(given[0], _REDUCED[name])(*given[1:], *first, **options))
+    made = ELEMENTS.get(name)
+    if made is None or method != "__call__" or options:
         raise _unknown(f"{name}.{method}" if method != "__call__" else name)
     # NumPy hands its own numbers over as arrays without dimensions.
     numbers = (v.item() if isinstance(v, np.ndarray) and not v.ndim else v for v in given)
-    return made(*numbers) if made is not None else loop.apply(str(op), *numbers)
-
-
-def element_wise(name: str) -> Callable[..., Any] | str | None:
-    """What is the function of elements that NumPy calls so: an op by its name, or a function; None
-    if there is none for values of a loop."""
-    return _UFUNCS.get(name) or _COMPOSED.get(name)
+    return loop.apply(made, *numbers) if isinstance(made, str) else made(*numbers)
 
 
 def function(loop: Loop, name: str, given: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """What NumPy calls for any other function."""
-    if name in _OPS and not options:
-        return loop.apply(_OPS[name], *given)
-    if name == "clip":
-        return clipped(loop, given, options)
-    found = _FUNCTIONS.get(name)
-    if found is not None and {*options} <= _OPTIONS.get(name, {"axis", "keepdims"}):
-        return found(*given, **options)
-    if found is None and name not in _OPS:
+    made, taken = FUNCTIONS.get(name), _OPTIONS.get(name, {"axis", "keepdims"})
+    if made is None:
         raise _unknown(name)
+    if {*options} <= taken:
+        return loop.apply(made, *given) if isinstance(made, str) else made(*given, **options)
     raise ConfigError(
         f"NumPy's {name} takes no {', '.join(options)} for values of a loop",
         hint="leave it out; an axis is a dimension's name",
@@ -77,8 +67,9 @@ def instead(name: str) -> str:
     for names, remedy in _INSTEAD.items():
         if name in names.split():
             return remedy
-    known = (*_UFUNCS, *_COMPOSED, *_OPS, "clip", *_FUNCTIONS)
-    return f"{nearest(name, known)}; an op of your own is a pl.OpDef for loop.apply"
+    return (
+        f"{nearest(name, (*ELEMENTS, *FUNCTIONS))}; an op of your own is a pl.OpDef for loop.apply"
+    )
 
 
 def axes(
@@ -150,21 +141,20 @@ def swapped_axes(x: Tensor, first: str | int, second: str | int) -> Tensor:
     return x.transpose(*({one: other, other: one}.get(dim, dim) for dim in known))
 
 
-def clipped(loop: Loop, given: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+def clipped(x: Tensor, *given: Any, **options: Any) -> Tensor:
     """Not below one end, not above the other; None, or its keyword left out, is no end."""
-    places = dict(zip(("low", "high"), given[1:], strict=False))
+    places = dict(zip(("low", "high"), given, strict=False))
     bounds = places | {_BOUNDS.get(key, key): value for key, value in options.items()}
-    ends = len(given) - 1 + len(options)
+    ends = len(given) + len(options)
     if not {*bounds} <= {"low", "high"} or len(bounds) < ends or (ends == 1 and places):
         raise ConfigError(
             "clip takes a value, its lower and its upper end",
             hint="np.clip(x, 0, 1), np.clip(x, 0, None), np.clip(x, min=0, max=1)",
             field="clip",
         )
-    value = given[0]
     for op, bound in (("max", bounds.get("low")), ("min", bounds.get("high"))):
-        value = value if bound is None else loop.apply(op, value, bound)
-    return cast("Tensor", value)
+        x = x if bound is None else x._loop.apply(op, x, bound)
+    return x
 
 
 def _truth(value: Any) -> Any:
@@ -175,8 +165,6 @@ def _truth(value: Any) -> Any:
 
 _BOUNDS = {"a_min": "low", "min": "low", "a_max": "high", "max": "high"}
 """What NumPy calls the ends of ``clip``."""
-_OPS = {"where": "select", "round": "round"}
-"""Functions that are ops."""
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -195,8 +183,11 @@ def _selected(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 
 
 
 _REDUCTIONS = ("sum", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin")
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+FUNCTIONS: Mapping[str, str | Callable[..., Any]] = MappingProxyType(
     {
+        "where": "select",
+        "round": "round",
+        "clip": clipped,
         **{name: _method(name) for name in (*_REDUCTIONS, "transpose")},
         "amax": _method("max"),
         "amin": _method("min"),
@@ -215,25 +206,24 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "swapaxes": swapped_axes,
     }
 )
-"""Functions of values and dimensions."""
+"""Functions of values and dimensions, or the op that they are."""
 _OPTIONS = {
+    "clip": {*_BOUNDS},
     **{name: {"axis", "keepdims", "ddof", "correction"} for name in ("var", "std")},
     "nan_to_num": {"nan", "posinf", "neginf"},
     "transpose": {"axes"},
-    **{name: set[str]() for name in ("dot", "inner", "outer", "swapaxes")},
+    **{name: set[str]() for name in ("where", "round", "dot", "inner", "outer", "swapaxes")},
     "select": {"default"},
 }
 """What they take by keyword, where that is not ``axis`` and ``keepdims``."""
-_REDUCED: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "add": _method("sum"),
-        "maximum": _method("max"),
-        "minimum": _method("min"),
-        "logical_or": _method("any"),
-        "logical_and": _method("all"),
-        "logaddexp": lambda x, *d, **o: composed.log_sum_exp(x, *d, **o),
-    }
-)
+_REDUCED = {
+    "add": "sum",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "any",
+    "logical_and": "all",
+    "logaddexp": "logsumexp",
+}
 """What ``np.add.reduce`` and others are, along the first axis unless one is named."""
 _INSTEAD = {
     "cumsum cumprod cummax cummin logcumsumexp accumulate add.accumulate": "run the loop along it "
@@ -266,35 +256,32 @@ _INSTEAD = {
     "item tolist numpy cpu cuda": "loop.evaluate computes the numbers",
 }
 """What to write where there is no such function."""
-_UFUNCS = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "negative": "neg",
-    "maximum": "max",
-    "fmax": "max",
-    "minimum": "min",
-    "fmin": "min",
-    "exp2": "exp2",
-    "log2": "log2",
-    "reciprocal": "rcp",
-    "sqrt": "sqrt",
-    "sin": "sin",
-    "cos": "cos",
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
-    "rint": "round",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "equal": "eq",
-}
-"""Ops by NumPy's name for them."""
-_COMPOSED: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
+ELEMENTS: Mapping[str, str | Callable[..., Tensor]] = MappingProxyType(
     {
+        "add": "add",
+        "subtract": "sub",
+        "multiply": "mul",
+        "divide": "div",
+        "negative": "neg",
+        "maximum": "max",
+        "fmax": "max",
+        "minimum": "min",
+        "fmin": "min",
+        "exp2": "exp2",
+        "log2": "log2",
+        "reciprocal": "rcp",
+        "sqrt": "sqrt",
+        "sin": "sin",
+        "cos": "cos",
+        "floor": "floor",
+        "ceil": "ceil",
+        "trunc": "trunc",
+        "rint": "round",
+        "greater": "gt",
+        "greater_equal": "ge",
+        "less": "lt",
+        "less_equal": "le",
+        "equal": "eq",
         "exp": composed.exp,
         "expm1": composed.expm1,
         "log": composed.log,
@@ -340,4 +327,4 @@ _COMPOSED: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
         "logical_not": lambda a: ~_truth(a),
     }
 )
-"""Those that are made of several."""
+"""NumPy's functions of elements, by its name: the op that each is, or what it is made of."""

@@ -15,7 +15,7 @@ from pipeloom.program.vocabulary import VOCABULARY
 numpy: Any = np
 METHODS = sorted(
     {name for name in vars(Tensor) if name[0] != "_" and callable(getattr(Tensor, name))}
-    | {*methods._METHODS, *numpy_names._UFUNCS, *numpy_names._COMPOSED}
+    | {*methods._METHODS, *numpy_names.ELEMENTS, *numpy_names.FUNCTIONS}
     | {op.name for op in VOCABULARY if op.reduce is None}
 )
 NEVER: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = (
