@@ -38,7 +38,7 @@ Reader = Callable[[Wave], Array]
 Shape = Callable[[Array], Array]
 
 
-class Writer(NamedTuple):
+class ResultWriter(NamedTuple):
     """What writes a result, and whether it leaves part of the old one where all lanes are on."""
 
     write: Callable[[Wave, Array], None]
@@ -241,7 +241,7 @@ def result_writer(
     keeps: bool = False,
     upper: bool = False,
     saturates: bool = False,
-) -> Writer:
+) -> ResultWriter:
     """A writer of a result into the destination, active lanes only.
 
     A 16-bit one may keep the upper half of the register, or go to it. Of an integer
@@ -268,7 +268,7 @@ def result_writer(
             wave.write_vector(row, low)
             wave.write_vector(row + 1, high)
 
-        return Writer(write_two)
+        return ResultWriter(write_two)
     if kind.startswith(PACKED):
 
         def write_halves(wave: Wave, value: Array) -> None:
@@ -276,7 +276,7 @@ def result_writer(
             low, high = halves.astype(np.uint32)
             wave.write_vector(row, low | high << 16)
 
-        return Writer(write_halves)
+        return ResultWriter(write_halves)
     if kind.endswith("16"):
         upper = upper or bool(fields.get("opsel", 0) >> 3 & 1)
 
@@ -288,10 +288,10 @@ def result_writer(
                 bits = bits | wave.v[row] & 0xFFFF0000
             wave.write_vector(row, bits)
 
-        return Writer(write_half, upper or keeps)
+        return ResultWriter(write_half, upper or keeps)
     if kind == "u32":
-        return Writer(lambda wave, value: wave.write_vector(row, value))
-    return Writer(
+        return ResultWriter(lambda wave, value: wave.write_vector(row, value))
+    return ResultWriter(
         lambda wave, value: wave.write_vector(row, np.asarray(shape(value), dtype).view(np.uint32))
     )
 
@@ -325,7 +325,9 @@ def _as_word(value: Array, kind: str) -> Words:
     return typed.view(np.uint32)
 
 
-def _dpp_writer(instruction: Decoded, row: int, kind: str, shape: Shape, keeps: bool) -> Writer:
+def _dpp_writer(
+    instruction: Decoded, row: int, kind: str, shape: Shape, keeps: bool
+) -> ResultWriter:
     selection = dpp_selection(instruction)
     if words_of(kind) == 2:
         raise unsupported(instruction, "64-bit DPP")
@@ -336,13 +338,15 @@ def _dpp_writer(instruction: Decoded, row: int, kind: str, shape: Shape, keeps: 
             word = word | wave.v[row] & 0xFFFF0000
         np.copyto(wave.v[row], word, where=selection.written(wave))
 
-    return Writer(write, keeps or selection.leaves_lanes)
+    return ResultWriter(write, keeps or selection.leaves_lanes)
 
 
-def _sdwa_writer(instruction: Decoded, row: int, kind: str, shape: Shape) -> Writer:
+def _sdwa_writer(instruction: Decoded, row: int, kind: str, shape: Shape) -> ResultWriter:
     select, unused = instruction.fields["dst_sel"], instruction.fields["dst_unused"]
     if select == 6:
-        return Writer(lambda wave, value: wave.write_vector(row, _as_word(shape(value), kind)))
+        return ResultWriter(
+            lambda wave, value: wave.write_vector(row, _as_word(shape(value), kind))
+        )
     shift, bits = (8 * select, 8) if select < 4 else (16 * (select - 4), 16)
     mask = ((1 << bits) - 1) << shift
 
@@ -354,4 +358,4 @@ def _sdwa_writer(instruction: Decoded, row: int, kind: str, shape: Shape) -> Wri
             word = sign_extended(word, shift + bits)
         wave.write_vector(row, word)
 
-    return Writer(write, unused == 2)
+    return ResultWriter(write, unused == 2)
