@@ -14,6 +14,7 @@ from pipeloom.judge.emulate.register_numbers import each_register
 from pipeloom.judge.emulate.traps import EmulateError
 from pipeloom.judge.emulate.wait_states import read_instructions
 from pipeloom.judge.scan.control_flow import CodePaths, control_flow
+from pipeloom.judge.scan.emulated import EmulatedSteps
 from pipeloom.judge.scan.lane_values import LaneValues
 from pipeloom.judge.scan.lds_bytes import byte_range
 from pipeloom.judge.scan.lds_hazards import LdsMeeting, LdsScan, scan_lds
@@ -57,8 +58,9 @@ def _scan(kernel: CodeKernel, file: str, lines: Mapping[int, str]) -> KernelScan
     flow = control_flow(steps)
     places = _Places(steps, lines)
     registers = scan_registers(steps, flow)
-    branches = wave_branches(steps, flow)
-    shared = _scan_lds(kernel, steps, flow, branches)
+    emulated = EmulatedSteps(kernel.arch)
+    branches = wave_branches(steps, flow, emulated)
+    shared = _scan_lds(kernel, steps, flow, branches, emulated)
     short = judge(issued, kernel.target)
     findings = [
         *_register_findings(registers.meetings, places),
@@ -86,14 +88,18 @@ def _scan(kernel: CodeKernel, file: str, lines: Mapping[int, str]) -> KernelScan
 
 
 def _scan_lds(
-    kernel: CodeKernel, steps: Sequence[ScanStep], flow: CodePaths, branches: WaveBranches
+    kernel: CodeKernel,
+    steps: Sequence[ScanStep],
+    flow: CodePaths,
+    branches: WaveBranches,
+    emulated: EmulatedSteps,
 ) -> LdsScan:
     """LDS, for one workgroup as large as the kernel allows."""
     block = kernel.metadata.required_block
     threads = math.prod(block) if block else kernel.metadata.max_work_items
     if not threads or threads > MOST_THREADS:
         return LdsScan((), sum(step.lds is not None for step in steps))
-    values = LaneValues(threads, kernel.arch)
+    values = LaneValues(threads, emulated)
     return scan_lds(steps, flow, branches, values, kernel.target.lds_bytes)
 
 

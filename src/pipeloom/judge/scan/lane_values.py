@@ -19,7 +19,6 @@ import numpy as np
 
 from pipeloom.array_kinds import Flags, Words
 from pipeloom.judge.emulate.decode import Decoded
-from pipeloom.judge.emulate.executable import build_step
 from pipeloom.judge.emulate.register_numbers import (
     ALL_LANES,
     EXEC,
@@ -34,6 +33,7 @@ from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import EmulateError
 from pipeloom.judge.emulate.wave import Wave
 from pipeloom.judge.emulate.workgroup import Workgroup
+from pipeloom.judge.scan.emulated import EmulatedSteps
 
 Number: TypeAlias = int
 """An interned value: equal values have equal numbers."""
@@ -48,12 +48,11 @@ _VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3SD", "VOP3P", "VOPC")
 class LaneValues:
     """The values seen so far, and how instructions turn some into others."""
 
-    def __init__(self, threads: int, arch: str) -> None:
+    def __init__(self, threads: int, steps: EmulatedSteps) -> None:
         self.waves = -(-threads // LANES)
-        self._arch = arch
+        self._steps = steps
         self._values: list[Words] = []
         self._numbers: dict[tuple[bool, bytes], Number] = {}
-        self._steps: dict[int, MicroOp | None] = {}
         self._done: dict[tuple[int, tuple[Number, ...]], dict[int, Number] | None] = {}
         # The emulator's steps ask the workgroup for nothing but memory and reports.
         self._wave = Wave(cast(Workgroup, None), 0, 0)
@@ -93,15 +92,7 @@ class LaneValues:
 
     def step(self, one: Decoded) -> MicroOp | None:
         """The instruction as the emulator executes it; None of those that are not followed."""
-        if one.pc not in self._steps:
-            try:
-                found: MicroOp | None = build_step(one, self._arch, {})
-            except EmulateError:
-                found = None
-            if found is not None and one.name.startswith(("v_mfma", "v_smfmac")):
-                found = None
-            self._steps[one.pc] = found
-        return self._steps[one.pc]
+        return self._steps[one]
 
     def takes(self, one: Decoded, known: Environment) -> int | None:
         """The waves that take a branch, as bits; None where that is not known."""

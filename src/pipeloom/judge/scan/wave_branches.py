@@ -15,18 +15,12 @@ from dataclasses import dataclass
 
 from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, VGPR, register_bits
 from pipeloom.judge.scan.control_flow import CodePaths
+from pipeloom.judge.scan.emulated import EmulatedSteps
 from pipeloom.judge.scan.scanned_code import ScanStep
 
 _EXEC, _VCC, _SCC = register_bits(EXEC, 2), register_bits(VCC, 2), 1 << SCC
 _READ_BY = {"scc": _SCC, "vcc": _VCC, "exe": _EXEC}
-_READS_SCC = ("s_cselect", "s_addc", "s_subb", "s_cmov")
 _SCALAR = ("SOP1", "SOP2", "SOPC", "SOPK")
-_KEEPS_SCC = (
-    *("s_mov", "s_cmov", "s_cselect", "s_mul", "s_pack", "s_bfm", "s_ff", "s_flbit", "s_sext"),
-    *("s_bitset", "s_bitreplicate", "s_brev", "s_getreg", "s_setreg", "s_getpc", "s_setpc"),
-    *("s_swappc", "s_call", "s_rfe", "s_set_gpr_idx"),
-)
-"""All others write it (AMD Instinct MI300 ISA, sections 5.5 and 12.1 to 12.3)."""
 _ROUNDS = 4
 
 
@@ -61,18 +55,20 @@ def branch_reads(step: ScanStep) -> int:
     return _READ_BY.get(step.instruction.name.removeprefix("s_cbranch_")[:3], 0) | step.reads
 
 
-def wave_branches(steps: Sequence[ScanStep], flow: CodePaths) -> WaveBranches:
+def wave_branches(
+    steps: Sequence[ScanStep], flow: CodePaths, emulated: EmulatedSteps
+) -> WaveBranches:
     """Find them; behind such a branch, what was set under it may differ, too."""
     after = _meeting_places(flow)
     has_barrier = [any(step.barrier for step in steps[run.start : run.end]) for run in flow.runs]
     by_thread = {
         number: frozenset(_between(flow, number, after[number]))
-        for number in _differing_branches(steps, flow, {}, loaded=False)
+        for number in _differing_branches(steps, flow, emulated, {}, loaded=False)
     }
     by_data: dict[int, set[int]] = {}
     joined: dict[int, int] = {}
     for _ in range(_ROUNDS):
-        for number in _differing_branches(steps, flow, joined, loaded=True):
+        for number in _differing_branches(steps, flow, emulated, joined, loaded=True):
             under = _between(flow, number, after[number])
             if number not in by_thread and not any(has_barrier[run] for run in under):
                 by_data[number] = under
@@ -157,7 +153,11 @@ def _from(flow: CodePaths, start: int, meeting: int) -> set[int]:
 
 
 def _differing_branches(
-    steps: Sequence[ScanStep], flow: CodePaths, joined: Mapping[int, int], loaded: bool
+    steps: Sequence[ScanStep],
+    flow: CodePaths,
+    emulated: EmulatedSteps,
+    joined: Mapping[int, int],
+    loaded: bool,
 ) -> list[int]:
     """Runs that end in a branch whose condition waves may not share.
 
@@ -173,7 +173,7 @@ def _differing_branches(
         run = flow.runs[number]
         differs = states[number] | joined.get(number, 0)
         for step in steps[run.start : run.end]:
-            differs = _advance(step, differs, loaded)
+            differs = _advance(step, emulated, differs, loaded)
         last = steps[run.end - 1]
         if last.targets and branch_reads(last) & differs and len(run.follows) > 1:
             found.add(number)
@@ -185,14 +185,18 @@ def _differing_branches(
     return sorted(found)
 
 
-def _advance(step: ScanStep, differs: int, loaded: bool) -> int:
+def _advance(step: ScanStep, emulated: EmulatedSteps, differs: int, loaded: bool) -> int:
     encoding, name = step.instruction.encoding, step.instruction.name
     scalar = encoding in _SCALAR
-    reads, writes = step.reads, step.writes
-    if scalar:
-        reads |= _SCC if name.startswith(_READS_SCC) else 0
-        writes |= 0 if name.startswith(_KEEPS_SCC) else _SCC
-    elif encoding.startswith("VO") and loaded:
+    reads, writes, keeps = step.reads, step.writes, 0
+    if scalar or writes & differs:
+        known = emulated[step.instruction]
+        if known is not None:
+            reads, writes = reads | known.reads, writes | known.writes & _SCC
+            keeps = known.keeps
+        elif scalar:
+            writes, keeps = writes | _SCC, _SCC
+    if encoding.startswith("VO") and loaded:
         # Which lanes are on may hang on the thread: nothing that a kernel's author would branch on.
         reads |= _EXEC
     if step.other_lanes:
@@ -203,11 +207,12 @@ def _advance(step: ScanStep, differs: int, loaded: bool) -> int:
         reads &= ~_EXEC
     if not writes:
         return differs
+    overwrites = writes & ~keeps
     if step.queues and encoding != "SMEM":
-        return differs | writes if loaded else differs & ~writes
+        return differs | writes if loaded else differs & ~overwrites
     if reads & differs:
         return differs | writes
-    return differs & ~writes
+    return differs & ~overwrites
 
 
 def _meeting_places(flow: CodePaths) -> list[int]:

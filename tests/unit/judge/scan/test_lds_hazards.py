@@ -186,6 +186,24 @@ def test_a_barrier_that_only_some_waves_come_to(scanned: Scan) -> None:
     assert _found(scanned(uniform), ScanKind.BARRIER) == []
 
 
+@pytest.mark.parametrize(
+    ("between", "parted"),
+    [
+        ("s_cmov_b32 s12, s4", True),
+        ("s_cmovk_i32 s12, 0x5", True),
+        ("s_bitset0_b32 s12, 7", True),
+        ("s_mov_b32 s12, s4", False),
+    ],
+)
+def test_what_is_left_of_a_register_still_parts_the_waves(
+    scanned: Scan, between: str, parted: bool
+) -> None:
+    compare = "s_cmp_eq_u32 s12, 0"
+    body = PARTED.replace(compare, f"s_cmp_eq_u32 s4, 0\n  {between}\n  {compare}")
+    scan = scanned(body.format(then="s_barrier"))
+    assert _found(scan, ScanKind.BARRIER) == [("barrier", False)] * parted
+
+
 def test_atomics_need_no_order_among_themselves(scanned: Scan) -> None:
     body = "v_mov_b32 v1, 0\n ds_add_u32 v1, v0\n {} v1\n s_waitcnt lgkmcnt(0)\n s_endpgm"
     assert _found(scanned(body.format("ds_add_u32 v1,"))) == []
