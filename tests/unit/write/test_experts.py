@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pipeloom as pl
 from benchmarks.family_cases.drawn import Kind
 from benchmarks.family_cases.experts import BLOCK, SLOTS, draw_problem
 from pipeloom.declare import Loop
@@ -20,6 +21,7 @@ from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import Launchable, run_program
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.judge.emulate import LaunchError
+from pipeloom.order.in_order import in_order
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Meaning
 from pipeloom.program.index_forms import digit
@@ -232,3 +234,23 @@ def test_an_output_by_block_says_so() -> None:
     loop.meaning.check_sizes({"m": 32, "n": 70, "e": 2})
     with pytest.raises(ConfigError, match="a workgroup takes the first 32"):
         loop.meaning.check_sizes({"m": 33, "n": 70, "e": 2})
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_gathered_rows_that_end_within_a_tile(arch: str) -> None:
+    """The last row of the array is the last that there is: what lies behind its columns is another
+    row for all others, and nobody's memory behind that one."""
+    loop = pl.Loop("lifted", over="d")
+    x = loop.stream("X", pl.F32, m=16, d=32)
+    column = pl.digit("column", "columns")
+    loop.place("X", d=(column,), r=loop.indices("rows", "m"), columns=column)
+    loop.store("out", x)
+    kernel = pl.emit(pl.pipeline(loop, arch, waves=1, strategy=in_order))
+    rows = np.array([*range(6, -1, -1), 7, -1, 6, 6])
+    for columns in (4, 32, 40):
+        sizes = {"r": 7, "m": len(rows), "columns": columns, "d": columns}
+        trial = pl.run(kernel, sizes=sizes, arrays={"rows": rows})
+        assert trial.ok, trial.summary()
+        inside = (rows >= 0) & (rows < 7)
+        assert (trial.outputs["out"][~inside] == 0).all()
+        assert trial.outputs["out"][inside].any()

@@ -133,6 +133,8 @@ class LoopTaps:
     per_lane: bool
     constants: dict[int, str]
     sign: str
+    ends: bool
+    """Whether the descriptor ends with the array; offsets of tiles behind that are held there."""
     _known: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -165,6 +167,8 @@ class LoopTaps:
         size = self.array.element.bit_length() - 1
         if not outer:
             code("s_lshl_b32", tap, rest, size)
+            if self.ends:  # num_records less the scalar offset must not be negative
+                code("s_min_u32", tap, tap, frame[f"buffer {self.array.name}"].part(2))
             return tap
         shifts = [frame[self.names("shift", str(n))] for n in range(len(self.bits.fields))]
         quotient(code, found, rest, inner.count)

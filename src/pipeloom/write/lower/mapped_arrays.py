@@ -12,7 +12,8 @@ register; so does a bit for every tap that would lie outside of the array there.
     buffer_load   v9, s[8:11], s42 ... lds
 
 Bases lie early by what indices may lie before the array, so that no offset is negative. Every lane
-that is outside has its highest bit set, and descriptors end just before that.
+that is outside has its highest bit set, and descriptors end just before that; or with the array,
+where iterations may begin behind its columns and no digit of the loop tells.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class MappedArray:
         fields = taps_of(meaning.name, self.over, array.node)
         self.bits = TapBits(fields, self.place.digits(self.over)[:-1])
         tile = array.node.type.sizes[self.over]
+        self.ends = meaning.ragged and len(self.place.digits(self.over)) == 1
         self.per_lane = self.place.form(self.over, tile) is LoadForm.PER_LANE
         for axis in range(len(self.place.dims) - 1):
             frame.scalar(self.stride(axis))
@@ -109,6 +111,7 @@ class MappedArray:
             self.per_lane,
             self._constants,
             sign,
+            self.ends,
         )
 
     def _scalar(self, what: str, which: str = "") -> str:
@@ -190,8 +193,28 @@ class MappedArray:
     def end(self, code: Code) -> None:
         """The rest of the descriptor."""
         buffer = self.frame[f"buffer {self.array.name}"]
-        code("s_mov_b32", buffer.part(2), SPAN_LIMIT)
+        records = buffer.part(2)
+        if self.ends:
+            self._span(code, records)
+            code("s_min_u32", records, records, SPAN_LIMIT)
+        else:
+            code("s_mov_b32", records, SPAN_LIMIT)
         code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+
+    def _span(self, code: Code, result: Register) -> None:
+        """Bytes from the base to the array's end, or more than any offset where those are more."""
+        frame = self.frame
+        rows, high = frame["scratch"], frame["wide scratch"].part(0)
+        step = frame[self.stride(0)] if len(self.place.dims) > 1 else max(self.array.element, 1)
+        code("s_sub_u32", rows, frame[f"size {self.place.dims[0]}"], frame[self._scalar("first")])
+        code("s_max_i32", rows, rows, 0)
+        code("s_mul_hi_u32", high, rows, step)
+        code("s_mul_i32", result, rows, step)
+        code("s_min_u32", high, high, 1)
+        code("s_sub_u32", high, 0, high)
+        code("s_or_b32", result, result, high)
+        code("s_min_u32", result, result, SPAN_LIMIT)
+        code("s_add_u32", result, result, frame[self._scalar("lead")])
 
     def _count(self, code: Code, digit: Digit) -> None:
         """A digit's count, and 2^32 over it, for divisions of any 32 bits.
