@@ -189,7 +189,11 @@ def _advance(step: ScanStep, emulated: EmulatedSteps, differs: int, loaded: bool
     encoding, name = step.instruction.encoding, step.instruction.name
     scalar = encoding in _SCALAR
     reads, writes, keeps = step.reads, step.writes, 0
-    if scalar or writes & differs:
+    if scalar:
+        asked = bool((reads | writes | _SCC | _EXEC) & differs)
+    else:
+        asked = bool(writes & differs) and not reads & differs
+    if asked:
         known = emulated[step.instruction]
         if known is not None:
             reads, writes = reads | known.reads, writes | known.writes & _SCC
