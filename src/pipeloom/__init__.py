@@ -16,6 +16,12 @@ _first_use, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> object:
     """The public name, whose classes explain their fields in ``help()``."""
+    if name not in __all__ and not name.startswith("_"):
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, __all__, n=1, cutoff=0.7)
+        hint = f"did you mean pl.{close[0]}?" if close else "dir(pl) lists its names"
+        raise AttributeError(f"pipeloom has no {name}; {hint}", name=name, obj=None)
     value = _first_use(name)
     if not name.startswith("_"):
         from pipeloom.field_texts import explain

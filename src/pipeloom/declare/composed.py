@@ -70,6 +70,22 @@ def sigmoid(x: Tensor) -> Tensor:
     return apply("rcp", apply("exp2", x * -LOG2_E) + 1.0)
 
 
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    return x * sigmoid(x)
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """x / 2 * (1 + erf(x / sqrt(2))), PyTorch's usual form; its other form is an activation."""
+    if not isinstance(approximate, str) or approximate != "none":
+        raise ConfigError(
+            f"gelu of {x.name} with approximate={approximate!r}",
+            hint="of the tangent: x * (1.5957691216 * (x + 0.044715 * x * x * x)).sigmoid()",
+            field="approximate",
+        )
+    return x * 0.5 * (erf(x * 0.5**0.5) + 1.0)
+
+
 def tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent, by one exponential."""
     apply = x._loop.apply

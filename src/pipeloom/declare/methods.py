@@ -6,6 +6,7 @@ NumPy's functions of elements by its names, PyTorch's by theirs, and the ops of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import Parameter, signature
 from types import MappingProxyType
@@ -35,11 +36,18 @@ def found(value: Tensor, name: str) -> Callable[..., Any]:
     function = function or numpy_names.FUNCTIONS.get(name)
     if function is None:
         raise UnknownMemberError(
-            f"a value of a loop has no {name}", hint=numpy_names.instead(name), field=name
+            f"a value of a loop has no {name}", hint=_instead(value, name), field=name
         )
     if isinstance(function, str):
         function = partial(_op, function)
     return partial(_called, name, function, value)
+
+
+def _instead(value: Tensor, name: str) -> str:
+    """A value's own methods first: most of what is not found is one of them, misspelt."""
+    own = [one for one in (*dir(type(value)), *_METHODS) if not one.startswith("_")]
+    close = get_close_matches(name, own, n=1, cutoff=0.7)
+    return f"did you mean {close[0]!r}?" if close else numpy_names.instead(name)
 
 
 def checked(method: Method) -> Method:
@@ -109,6 +117,8 @@ _METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         **{name: lambda x, other: x @ other for name in ("mm", "bmm")},
         "relu": lambda x: x._loop.apply("max", x, 0.0),
         "sigmoid": composed.sigmoid,
+        "silu": composed.silu,
+        "gelu": composed.gelu,
         "erf": composed.erf,
         "clamp": numpy_names.clipped,
         "clamp_min": lambda x, low: x._loop.apply("max", x, low),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import erf
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,26 @@ def test_what_cannot_be_is_refused_with_a_remedy(build: Callable[[Any], Any]) ->
     with pytest.raises(pl.ScheduleError) as found:
         build(loop.stream("X", pl.I32, m=1, n=6))
     assert found.value.hint
+
+
+def test_a_misspelt_method_is_told_the_nearest_of_our_own() -> None:
+    x = pl.Loop("near", over="k").stream("X", "f32", k=4, n=8)
+    for typed, meant in {"stagd": "staged", "softmx": "softmax", "silv": "silu"}.items():
+        with pytest.raises(pl.ScheduleError) as caught:
+            getattr(x, typed)
+        assert repr(meant) in str(caught.value.hint)
+
+
+def test_activations_are_pytorchs() -> None:
+    loop = pl.Loop("activated", over="k")
+    x = loop.stream("X", "f32", k=8, n=64)
+    loop.store("gelu", x.gelu())
+    loop.store("silu", x.silu())
+    given = np.linspace(-6, 6, 512, dtype=np.float32).reshape(8, 64)
+    found = loop.evaluate(X=given)
+    exact = given / 2 * (1 + np.vectorize(erf)(given / 2**0.5))
+    np.testing.assert_allclose(found["gelu"], exact, atol=2e-6)
+    np.testing.assert_allclose(found["silu"], given / (1 + np.exp(-given)), atol=2e-6)
+    with pytest.raises(pl.ScheduleError) as caught:
+        x.gelu(approximate="tanh")
+    assert caught.value.field == "approximate"
