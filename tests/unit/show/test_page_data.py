@@ -253,7 +253,7 @@ def test_names_cannot_become_markup(name: str, program: Program) -> None:
 
 def test_every_asset_is_ours_and_used() -> None:
     names = {entry.name for entry in ASSETS.iterdir()}
-    assert names == {"page.html", "page.css", *SCRIPTS}
+    assert names == {"page.html", "page.css", "bench.css", "tuning.css", *SCRIPTS}
     assert all(len(line) < 400 for name in names for line in asset(name).splitlines())
 
 
