@@ -205,8 +205,8 @@ def unpack(
     else:
         raise EmitError(
             f"no conversion from {dtype} to f32 is known",
-            hint="vector instructions take f32, bf16, fp16, fp4 and the chip's 8-bit floats: convert "
-            "the array before",
+            hint="vector instructions take f32, bf16, fp16, fp4 and the chip's 8-bit floats: "
+            "convert the array before",
             field="dtype",
         )
 
