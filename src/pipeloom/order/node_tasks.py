@@ -37,8 +37,8 @@ from pipeloom.order.staging import (
     fetch_sizes,
     load_width,
     patches,
-    relative,
     require_stageable,
+    staged_part,
     turned,
     turning_tasks,
     uncut_piece,
@@ -231,8 +231,7 @@ class _Lowering:
             if staged:
                 own = piece if base == node.name else uncut_piece(self.meaning, self.shares, node)
                 whole = self.shares.whole(there.type.dims, own)
-                inside = tuple(relative(box, whole) for box in boxes)
-                source = Touch(self.tiles[base, where, None, own], base, inside)
+                source = staged_part(self.tiles, base, where, own, whole, boxes)
             else:
                 source = Touch(base, base, boxes)
             self._add(

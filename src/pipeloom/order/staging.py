@@ -91,6 +91,25 @@ def fetch_sizes(
     return count, width
 
 
+def staged_part(
+    tiles: Mapping[tuple[str, Layout | None, Shares | None, Piece], str],
+    base: str,
+    where: Layout | None,
+    piece: Piece,
+    whole: Box,
+    boxes: Sequence[Box],
+) -> Touch:
+    """What is read in LDS of a part of a staged value; raises where waves cut that otherwise."""
+    found = tiles.get((base, where, None, piece))
+    if found is None:
+        raise ConfigError(
+            f"waves divide what is computed of {base!r} along other dimensions than {base!r}",
+            hint="use another number of waves, 1 always works",
+            field="waves",
+        )
+    return Touch(found, base, tuple(relative(box, whole) for box in boxes))
+
+
 def uncut_piece(meaning: Meaning, shares: Shares, view: Node) -> Piece:
     """The one piece of the tile that a view is of; raises where there are several."""
     there = meaning.loaded(view.name)

@@ -308,13 +308,14 @@ class Weaver:
 
     def _load(self, barriers: Sequence[float]) -> int:
         """Place the loads; by how many cycles the latest comes too late."""
-        windows: list[tuple[float, float, int]] = []
-        reads: dict[str, list[float]] = {}
+        windows, reads = list[tuple[float, float, int]](), dict[str, list[float]]()
         for i in self.of(Unit.LDS_READ):
             reads.setdefault(self.tasks[i].reads[0].place, []).append(self.at[i])
         deep = sorted(reads)[max(0, len(reads) - self.pattern.deep) :]
         fills = [*self.of(Unit.LOAD_LDS), *self.of(Unit.LDS_WRITE)]
         loads = [i for i in fills if self.lowered.meaning[self.tasks[i].node].kind.is_input]
+        if not loads:
+            raise OrderError("only results go through LDS", hint="stage a stream, too")
         busy = [self.machine.busy(self.tasks[i]) for i in loads]
         pace = max(max(one[TEXTURE], one[MEMORY]) for one in busy)
         pace = min(pace * self.pattern.pace / 100, self.ii / len(loads))
@@ -330,8 +331,7 @@ class Weaver:
             copies += task.writes[0].place in deep
             windows.append((opened - need, closed - copies * self.ii + 1, i))
         windows.sort(key=lambda w: (w[0] - w[1], w))
-        late = 0.0
-        taken: list[float] = []
+        late, taken = 0.0, list[float]()
         for high, low, i in windows:
             task = self.tasks[i]
             turned = task.unit is Unit.LDS_WRITE

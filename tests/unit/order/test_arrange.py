@@ -10,10 +10,14 @@ import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
+from pipeloom.drive.pipeline import pipeline
+from pipeloom.errors import ScheduleError
+from pipeloom.machine.dtypes import BF16
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
 from pipeloom.order.arrange import arrange
+from pipeloom.order.in_order import in_order
 from pipeloom.order.modulo import Objective
 from pipeloom.order.strategy import Exact
 from pipeloom.program import Program, Region, Space, Work
@@ -211,3 +215,21 @@ def test_accesses_name_the_iteration_of_what_changes_with_it() -> None:
     assert {name for name, _, _ in found} > {"W tile", "X tile"}
     for name, generation, iteration in found:
         assert generation == (None if name.startswith("W") else iteration)
+
+
+def test_a_staged_result_that_waves_divide_otherwise_is_refused() -> None:
+    """C and the added output take it both ways, and four waves cut them along two dimensions."""
+    loop = Loop("both", over="t")
+    a, y = (loop.stream(name, BF16, t=16, d=32) for name in "AY")
+    b = loop.resident("B", BF16, n=64, d=32)
+    x = (a @ b).to(BF16).staged()
+    c = loop.carry("C", n=64, d=32)
+    c += x @ y
+    loop.store("out", c)
+    loop.store("dq", x @ b)
+    loop.adds("dq")
+    with pytest.raises(ScheduleError) as caught:
+        pipeline(loop, "gfx950", waves=4, strategy=in_order)
+    assert caught.value.field == "waves"
+    with pytest.raises(ScheduleError):
+        pipeline(loop, "gfx950", waves=1)
